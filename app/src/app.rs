@@ -1,0 +1,321 @@
+//! The program's state and its frame: first *logic* (take news, apply commands), then *ui* (paint what is there now).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use vramscope_model::{BlockId, LaneId, Metric, Position, Snapshot};
+use vramscope_trace::Problem;
+
+use crate::axis::{Axis, AxisKind, Span};
+use crate::command::{Command, Commands};
+use crate::ctx::{Ctx, Revision, Shown};
+use crate::demos::DEMOS;
+use crate::jobs::{Jobs, Latest, Wake};
+use crate::raster::Offscreen;
+use crate::session::{Run, RunState, Session};
+use crate::theme::Theme;
+use crate::views::start::{Preview, StartPage, StartView};
+use crate::views::top::TopBar;
+use crate::views::workspace::{Part, Workspace};
+use crate::views::{help, loading};
+use crate::{keys, preview};
+
+/// Threads for slow questions.
+const JOB_THREADS: usize = 2;
+
+/// The program.
+pub struct App {
+    pub(crate) wake: Wake,
+    pub(crate) jobs: Jobs,
+    pub(crate) commands: Commands,
+    pub(crate) session: Session,
+    pub(crate) state: State,
+    pub(crate) answers: (Sender<DialogAnswer>, Receiver<DialogAnswer>),
+    current: Option<Current>,
+    previews: [Latest<(), Preview>; DEMOS.len()],
+    start: StartView,
+    workspace: Workspace,
+}
+
+/// What a file dialog brought: paths, or a sentence about why there was no dialog.
+pub(crate) type DialogAnswer = Result<Vec<PathBuf>, String>;
+
+/// What commands change.
+#[derive(Default)]
+pub struct State {
+    /// The recording that is shown, by index.
+    pub run: usize,
+    /// How each recording is looked at.
+    pub looks: Vec<Look>,
+    /// What the axis should count.
+    pub axis: AxisKind,
+    /// Lines of the timeline.
+    pub shown: Shown,
+    /// The device's capacity in bytes.
+    pub capacity: Option<u64>,
+    /// The block under the pointer.
+    pub hovered: Option<BlockId>,
+    /// Whether the list of keys is open.
+    pub help: bool,
+    /// Whether the list of problems is open.
+    pub problems: bool,
+    /// Why something could not be opened.
+    pub notice: Option<String>,
+}
+
+/// How one recording is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// The lane; `None` = the one that reserved most.
+    pub lane: Option<LaneId>,
+    /// The cursor; `None` = at the peak.
+    pub cursor: Option<Position>,
+    /// The part of the axis; `None` = all of it.
+    pub span: Option<Span>,
+    /// The measured range.
+    pub measured: Option<(Position, Position)>,
+    /// The chosen block.
+    pub selected: Option<BlockId>,
+}
+
+/// What was worked out for the recording and the cursor that are shown.
+pub(crate) struct Current {
+    revision: Revision,
+    wanted: AxisKind,
+    pub(crate) lane: LaneId,
+    pub(crate) cursor: Position,
+    pub(crate) axis: Axis,
+    pub(crate) span: Span,
+    snapshot: Arc<Snapshot>,
+    problems: Vec<Problem>,
+}
+
+impl App {
+    /// The program with nothing open, painting into windows of that context.
+    pub fn new(ctx: &egui::Context) -> Self {
+        crate::theme::install(ctx);
+        let ctx = ctx.clone();
+        let wake: Wake = Arc::new(move || ctx.request_repaint());
+        Self {
+            jobs: Jobs::new(JOB_THREADS, Arc::clone(&wake)),
+            wake,
+            commands: Commands::default(),
+            session: Session::default(),
+            state: State::default(),
+            answers: unbounded(),
+            current: None,
+            previews: Default::default(),
+            start: StartView::default(),
+            workspace: Workspace::default(),
+        }
+    }
+
+    /// Where wishes can be left from outside, for instance by the command line.
+    pub fn commands(&self) -> &Commands {
+        &self.commands
+    }
+
+    /// What commands have changed so far.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The open recordings.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Puts these recordings in place of what is open.
+    pub fn show_session(&mut self, session: Session) {
+        self.state.looks = vec![Look::default(); session.runs().len()];
+        self.state.run = 0;
+        self.state.notice = None;
+        self.state.hovered = None;
+        self.current = None;
+        self.session = session;
+    }
+
+    /// Whether anything is still being read or worked out.
+    pub fn busy(&self) -> bool {
+        self.session.is_loading() || self.jobs.busy() || !self.commands.is_empty()
+    }
+
+    /// Paints the screen without a window, when everything in it has been worked out.
+    pub fn picture(&mut self, screen: &mut Offscreen) -> egui::ColorImage {
+        screen.picture(|ui| {
+            let ctx = ui.ctx().clone();
+            self.logic(&ctx);
+            self.ui(ui);
+            self.busy()
+        })
+    }
+
+    /// Where a part of the screen lies, in points; `None` while it is not shown.
+    pub fn area(&self, part: Part) -> Option<egui::Rect> {
+        self.workspace.area(part)
+    }
+
+    /// Tells this program's window that there is news.
+    pub fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// The cursor of the recording that is shown.
+    pub fn cursor(&self) -> Option<Position> {
+        self.current.as_ref().map(|current| current.cursor)
+    }
+
+    /// The part of the axis that is shown, and what it counts.
+    pub fn span(&self) -> Option<(Span, AxisKind)> {
+        self.current.as_ref().map(|current| (current.span, current.axis.kind()))
+    }
+
+    /// Everything before painting: news from other threads, keys, dropped files, commands.
+    pub fn logic(&mut self, ctx: &egui::Context) {
+        let dropped: Vec<PathBuf> =
+            ctx.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
+        if !dropped.is_empty() {
+            self.commands.send(Command::Open(dropped));
+        }
+        while let Ok(answer) = self.answers.1.try_recv() {
+            match answer {
+                Ok(paths) => self.commands.send(Command::Open(paths)),
+                Err(sentence) => self.state.notice = Some(sentence),
+            }
+        }
+        keys::read(ctx, self.current.is_some(), &self.commands);
+        self.session.poll();
+        self.refresh();
+        for command in self.commands.take() {
+            self.apply(ctx, command);
+            self.refresh();
+        }
+    }
+
+    /// Paints the screen into the whole of `ui`.
+    pub fn ui(&mut self, ui: &mut egui::Ui) {
+        let theme = Theme::of(ui.ctx());
+        match self.session.runs().get(self.state.run) {
+            None => self.start_page(ui, theme),
+            Some(run) if self.current.is_none() => {
+                let failed = match &run.state {
+                    RunState::Failed(sentence) => Some(sentence.as_str()),
+                    RunState::Ready => Some("This file has no events and no memory in it, so there is nothing to show."),
+                    RunState::Loading => None,
+                };
+                let (label, progress) = (run.label.as_str(), run.progress.get());
+                loading::show(ui, &loading::LoadingPage { theme, label, progress, failed, commands: &self.commands });
+            }
+            Some(_) => self.workspace(ui, theme),
+        }
+        if self.state.help {
+            help::show(ui, theme, &self.commands);
+        }
+        if !self.commands.is_empty() {
+            ui.ctx().request_repaint();
+        }
+    }
+
+    fn start_page(&mut self, ui: &mut egui::Ui, theme: &'static Theme) {
+        let Self { previews, jobs, start, .. } = self;
+        let mut demos = DEMOS.iter();
+        let previews = previews.each_mut().map(|latest| {
+            let demo = demos.next()?;
+            latest.get(jobs, &(), move || preview::of(demo)).map(|(_, preview)| preview)
+        });
+        let page = StartPage {
+            theme,
+            previews,
+            notice: self.state.notice.as_deref(),
+            dragging_files: ui.input(|input| !input.raw.hovered_files.is_empty()),
+            commands: &self.commands,
+        };
+        start.show(ui, &page);
+    }
+
+    fn workspace(&mut self, ui: &mut egui::Ui, theme: &'static Theme) {
+        let (Some(current), Some(run)) = (&self.current, self.session.runs().get(self.state.run)) else { return };
+        let look = self.state.looks.get(self.state.run).cloned().unwrap_or_default();
+        let ctx = Ctx {
+            theme,
+            history: &run.history,
+            revision: run.revision,
+            lane: current.lane,
+            axis: &current.axis,
+            span: current.span,
+            cursor: current.cursor,
+            snapshot: &current.snapshot,
+            measured: look.measured,
+            hovered: self.state.hovered,
+            selected: look.selected,
+            capacity: self.state.capacity,
+            shown: self.state.shown,
+            jobs: &self.jobs,
+            commands: &self.commands,
+        };
+        let bar = TopBar {
+            runs: self.session.runs().iter().map(|run| run.label.as_str()).collect(),
+            run: self.state.run,
+            origin: &run.origin,
+            loading: (run.state == RunState::Loading).then(|| run.progress.get()),
+            failed: match &run.state {
+                RunState::Failed(sentence) => Some(sentence),
+                RunState::Loading | RunState::Ready => None,
+            },
+        };
+        self.workspace.show(ui, &ctx, &bar, &current.problems, self.state.problems);
+    }
+
+    /// Brings [`Current`] up to date with the recording, the look at it and the axis that is wanted.
+    fn refresh(&mut self) {
+        let run = self.session.runs().get(self.state.run);
+        let Some((run, lane)) = run.and_then(|run| Some((run, main_lane(run)?))) else {
+            self.current = None;
+            return;
+        };
+        let look = self.state.looks.get(self.state.run).cloned().unwrap_or_default();
+        let lane = look.lane.unwrap_or(lane);
+        let peak = || run.history.peak(lane, Metric::Allocated).map(|peak| peak.at);
+        let cursor = look.cursor.or_else(peak).unwrap_or(run.history.end());
+        let cursor = cursor.clamp(run.history.recording_start(), run.history.end());
+        let old = self.current.take();
+        let same = |old: &Current| old.revision == run.revision;
+        let axis = match &old {
+            Some(old) if same(old) && old.wanted == self.state.axis => old.axis.clone(),
+            _ => Axis::new(&run.history, self.state.axis),
+        };
+        let snapshot = match &old {
+            Some(old) if same(old) && old.cursor == cursor => Arc::clone(&old.snapshot),
+            _ => Arc::new(run.history.snapshot_at(cursor)),
+        };
+        let problems = match old {
+            Some(old) if same(&old) => old.problems,
+            _ => run.history.problems(),
+        };
+        let span = look.span.unwrap_or(axis.all()).within(axis.all(), axis.shortest());
+        let (revision, wanted) = (run.revision, self.state.axis);
+        self.current = Some(Current { revision, wanted, lane, cursor, axis, span, snapshot, problems });
+    }
+
+    pub(crate) fn current(&self) -> Option<&Current> {
+        self.current.as_ref()
+    }
+}
+
+/// The lane that reserved most; `None` while there is none.
+fn main_lane(run: &Run) -> Option<LaneId> {
+    let peak = |lane: LaneId| run.history.peak(lane, Metric::Reserved).map_or(0, |peak| peak.bytes);
+    let lanes = run.history.lanes().iter().map(|lane| lane.id);
+    lanes.max_by_key(|&lane| (peak(lane), std::cmp::Reverse(lane)))
+}
+
+impl eframe::App for App {
+    fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+        Self::logic(self, ctx);
+    }
+
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        Self::ui(self, ui);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a view may look at during a frame: one recording, one lane, one cursor, shared by all views. Nothing in it can be
+//! changed; wishes go to [`Ctx::commands`].
+
+use std::sync::Arc;
+
+use vramscope_model::{BlockId, History, LaneId, LaneState, Metric, Position, Snapshot};
+
+use crate::axis::{Axis, Span};
+use crate::command::Commands;
+use crate::jobs::Jobs;
+use crate::theme::Theme;
+
+/// Tells one published history from every other: keep it beside what was worked out from a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Revision(pub u64);
+
+/// Everything a view of a recording needs. The start page and the help need less and take less.
+pub struct Ctx<'a> {
+    /// The colours.
+    pub theme: &'static Theme,
+    /// The recording as far as it has been read.
+    pub history: &'a Arc<History>,
+    /// Which history this is.
+    pub revision: Revision,
+    /// The process and device that is shown.
+    pub lane: LaneId,
+    /// The horizontal axis.
+    pub axis: &'a Axis,
+    /// The part of the axis that is shown.
+    pub span: Span,
+    /// The instant that is looked at.
+    pub cursor: Position,
+    /// The allocator's whole state at the cursor.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The two ends of a measurement, in the order they were set.
+    pub measured: Option<(Position, Position)>,
+    /// The block under the pointer, in whichever view.
+    pub hovered: Option<BlockId>,
+    /// The block whose details stay in view.
+    pub selected: Option<BlockId>,
+    /// The device's capacity in bytes, where somebody stated it.
+    pub capacity: Option<u64>,
+    /// Which lines the timeline shows.
+    pub shown: Shown,
+    /// Where slow questions are answered.
+    pub jobs: &'a Jobs,
+    /// Where wishes go.
+    pub commands: &'a Commands,
+}
+
+impl Ctx<'_> {
+    /// The state of the shown lane at the cursor; `None` before its first event.
+    pub fn lane_state(&self) -> Option<&LaneState> {
+        self.snapshot.lanes.iter().find(|state| state.lane == self.lane)
+    }
+}
+
+/// A set of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown(u8);
+
+impl Default for Shown {
+    /// All of them.
+    fn default() -> Self {
+        Metric::ALL.into_iter().fold(Self(0), Self::toggled)
+    }
+}
+
+impl Shown {
+    /// Whether a metric is in the set.
+    pub fn has(self, metric: Metric) -> bool {
+        self.0 & Self::bit(metric) != 0
+    }
+
+    /// The set with a metric added, or taken out if it was there.
+    #[must_use]
+    pub fn toggled(self, metric: Metric) -> Self {
+        Self(self.0 ^ Self::bit(metric))
+    }
+
+    fn bit(metric: Metric) -> u8 {
+        1 << metric as u8
+    }
+}
+
+/// What a metric is called on screen.
+pub fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Reserved => "reserved",
+        Metric::Allocated => "allocated",
+        Metric::Requested => "requested",
+        Metric::Pending => "pending",
+    }
+}
+
+/// What a metric means, in one sentence.
+pub fn metric_meaning(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Reserved => "Reserved: bytes that PyTorch holds from the driver, used or not",
+        Metric::Allocated => "Allocated: bytes of blocks in use, rounding included",
+        Metric::Requested => "Requested: bytes that tensors asked for, before rounding",
+        Metric::Pending => "Pending: bytes that were freed but still wait for another stream",
+    }
+}
+
+/// The colour of a metric.
+pub fn metric_color(theme: &Theme, metric: Metric) -> egui::Color32 {
+    match metric {
+        Metric::Reserved => theme.reserved,
+        Metric::Allocated => theme.allocated,
+        Metric::Requested => theme.requested,
+        Metric::Pending => theme.pending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_can_be_hidden_and_shown_again() {
+        let all = Shown::default();
+        assert!(Metric::ALL.into_iter().all(|metric| all.has(metric)));
+        let some = all.toggled(Metric::Pending);
+        assert!(!some.has(Metric::Pending) && some.has(Metric::Reserved));
+        assert_eq!(some.toggled(Metric::Pending), all);
+    }
+}

@@ -1,0 +1,21 @@
+//! vramscope: shows where a training job's GPU memory goes, in a window, as a picture, or as a text report.
+//!
+//! [`commands`] turns arguments into one command. [`session`] reads recordings on threads of their own; [`app`] takes the newest
+//! history of each, applies [`command`]s, and lets [`views`] paint. Views see a [`ctx::Ctx`] and nothing else.
+
+pub mod app;
+mod apply;
+pub mod axis;
+pub mod command;
+pub mod commands;
+pub mod ctx;
+pub mod demos;
+pub mod jobs;
+mod keys;
+mod preview;
+pub mod raster;
+pub mod session;
+pub mod stacks;
+pub mod theme;
+pub mod views;
+pub mod widgets;

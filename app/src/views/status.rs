@@ -1,0 +1,110 @@
+//! The status line: where the cursor is, what happened there, and what is odd in the data.
+
+use egui::{Align, Id, Layout, Popup, PopupCloseBehavior, RichText, Ui, UiBuilder, vec2};
+use vramscope_model::Position;
+use vramscope_trace::Problem;
+
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::theme::{self, SMALL, UNIT};
+use crate::widgets::icon::{self, Icon};
+use crate::widgets::{bytes, number, time};
+
+/// Height of the line in points.
+pub const HEIGHT: f32 = 7.0 * UNIT;
+
+/// Paints the line into the whole of `ui`. `problems` are the source's and the core's, one entry a kind.
+pub fn show(ui: &mut Ui, ctx: &Ctx<'_>, problems: &[Problem], open: bool) {
+    let all = ui.max_rect();
+    ui.painter().rect_filled(all, 0.0, ctx.theme.panel);
+    let builder = UiBuilder::new()
+        .max_rect(all.shrink2(vec2(4.0 * UNIT, 0.0)))
+        .layout(Layout::left_to_right(Align::Center));
+    ui.scope_builder(builder, |ui| {
+        ui.spacing_mut().item_spacing.x = 5.0 * UNIT;
+        ui.spacing_mut().interact_size.y = 5.0 * UNIT;
+        position(ui, ctx);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| complaints(ui, ctx, problems, open));
+    });
+}
+
+fn position(ui: &mut Ui, ctx: &Ctx<'_>) {
+    let theme = ctx.theme;
+    let pair = |ui: &mut Ui, label: &str, value: String| {
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 1.5 * UNIT;
+            ui.label(theme.caption(label));
+            ui.label(RichText::new(value).font(theme::mono(SMALL)).color(theme.text));
+        })
+        .response
+    };
+    let at = ctx.cursor;
+    let (at_text, end) = (number::text(u64::from(at.0)), number::text(u64::from(ctx.history.end().0)));
+    pair(ui, "event", format!("{at_text} of {end}")).on_hover_text("Events applied at the cursor");
+    if let Some(elapsed) = ctx.axis.elapsed(at) {
+        pair(ui, "time", time::duration(elapsed)).on_hover_text("Since the first event of the recording");
+    }
+    if let Some((label, bytes)) = happened(ctx, at) {
+        pair(ui, &label, bytes.map_or_else(String::new, bytes::text)).on_hover_text("The last event before the cursor");
+    }
+    if let Some(info) = ctx.history.info() {
+        ui.label(theme.hint(info.format.clone()));
+    }
+}
+
+/// The last event in words, with the bytes it moved.
+fn happened(ctx: &Ctx<'_>, at: Position) -> Option<(String, Option<u64>)> {
+    if at <= ctx.history.recording_start() {
+        return Some(("start of the recording".to_owned(), None));
+    }
+    let event = ctx.history.event(at.last_event()?)?;
+    let block = match event.subject {
+        vramscope_model::Subject::Block(id) => ctx.history.block(id).map(|block| block.bytes),
+        _ => None,
+    };
+    Some((event.label().to_owned(), event.bytes().or(block)))
+}
+
+fn complaints(ui: &mut Ui, ctx: &Ctx<'_>, problems: &[Problem], open: bool) {
+    let theme = ctx.theme;
+    if problems.is_empty() {
+        ui.spacing_mut().item_spacing.x = UNIT;
+        ui.label(theme.hint("No problems in the data"));
+        let (rect, _) = ui.allocate_exact_size(vec2(16.0, 16.0), egui::Sense::hover());
+        return icon::paint(ui.painter(), rect.center(), Icon::Fine, theme.categories[2]);
+    }
+    let text = number::of(problems.len() as u64, "kind of problem", "kinds of problems");
+    let button = egui::Button::new(RichText::new(format!("\u{26a0}  {text}")).size(SMALL).color(theme.warn));
+    let button = ui.add(button.frame(false).min_size(vec2(0.0, 5.0 * UNIT)));
+    if button.clicked() {
+        ctx.commands.send(Command::ToggleProblems);
+    }
+    let mut still_open = open;
+    Popup::from_response(&button)
+        .id(Id::unique("problems"))
+        .open_bool(&mut still_open)
+        .align(egui::RectAlign::TOP_END)
+        .close_behavior(PopupCloseBehavior::CloseOnClickOutside)
+        .show(|ui| list(ui, ctx, problems));
+    if open && !still_open && !button.clicked() {
+        ctx.commands.send(Command::ToggleProblems);
+    }
+}
+
+fn list(ui: &mut Ui, ctx: &Ctx<'_>, problems: &[Problem]) {
+    let theme = ctx.theme;
+    ui.set_width(110.0 * UNIT);
+    ui.spacing_mut().item_spacing.y = UNIT;
+    egui::Frame::new().inner_margin(egui::Margin::same(8)).show(ui, |ui| {
+        ui.label(theme.heading("What is odd in this recording"));
+        egui::ScrollArea::vertical().max_height(90.0 * UNIT).show(ui, |ui| {
+            for problem in problems {
+                ui.add_space(2.0 * UNIT);
+                ui.add(egui::Label::new(problem.kind.explanation()).wrap());
+                let count = number::of(problem.count, "case", "cases");
+                let text = format!("{count}. First: {}", problem.example);
+                ui.add(egui::Label::new(theme.caption(text)).wrap());
+            }
+        });
+    });
+}

@@ -1,0 +1,156 @@
+//! The top bar: what is open, which part of it is shown, how the axis counts, theme and help.
+
+use egui::{Align, Layout, Popup, Rect, Response, Role, Sense, Ui, UiBuilder, WidgetInfo, vec2};
+use vramscope_model::Lane;
+
+use crate::axis::AxisKind;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::theme::{self, BODY, CONTROL, RADIUS, SMALL, UNIT};
+use crate::widgets::icon::{self, Icon};
+use crate::widgets::{bytes, controls};
+
+/// Height of the bar in points.
+pub const HEIGHT: f32 = 12.0 * UNIT;
+
+/// What the bar shows of the open recordings.
+pub struct TopBar<'a> {
+    /// Names of all recordings, ranks in order.
+    pub runs: Vec<&'a str>,
+    /// The one that is shown.
+    pub run: usize,
+    /// Its file.
+    pub origin: &'a str,
+    /// Bytes read and bytes in all, while it is being read.
+    pub loading: Option<(u64, u64)>,
+    /// Why it could not be read to its end, as a sentence.
+    pub failed: Option<&'a str>,
+}
+
+/// Paints the bar into the whole of `ui`.
+pub fn show(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>) {
+    let (all, theme) = (ui.max_rect(), ctx.theme);
+    ui.painter().rect_filled(all, 0.0, theme.panel);
+    let inner = all.shrink2(vec2(3.0 * UNIT, 0.0));
+    let builder = UiBuilder::new().max_rect(inner).layout(Layout::left_to_right(Align::Center));
+    ui.scope_builder(builder, |ui| {
+        ui.spacing_mut().item_spacing.x = UNIT;
+        left(ui, ctx, bar);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| right(ui, ctx));
+    });
+    if let Some((done, total)) = bar.loading {
+        let part = if total > 0 { (done as f64 / total as f64).min(1.0) as f32 } else { 0.0 };
+        let line = Rect::from_min_size(all.left_bottom() - vec2(0.0, 2.0), vec2(all.width() * part, 2.0));
+        ui.painter().rect_filled(line, 0.0, theme.accent);
+    }
+}
+
+fn left(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>) {
+    let theme = ctx.theme;
+    let (rect, home) = ui.allocate_exact_size(vec2(CONTROL + UNIT, CONTROL), Sense::click());
+    let mark = Rect::from_center_size(rect.center(), vec2(20.0, 17.0));
+    icon::mark(ui.painter(), mark, [theme.accent, theme.categories[2], theme.line_strong]);
+    controls::focus_ring(ui, theme, &home, rect);
+    home.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Start page"));
+    if home.on_hover_text("Start page").clicked() {
+        ctx.commands.send(Command::ShowStart);
+    }
+    let name = bar.runs.get(bar.run).copied().unwrap_or_default();
+    if bar.runs.len() > 1 {
+        let picker = picker(ui, ctx, "Recording", name, true);
+        Popup::menu(&picker).show(|ui| {
+            egui::ScrollArea::vertical().max_height(100.0 * UNIT).show(ui, |ui| {
+                for (index, name) in bar.runs.iter().enumerate() {
+                    if ui.selectable_label(index == bar.run, *name).clicked() {
+                        ctx.commands.send(Command::ShowRun(index));
+                    }
+                }
+            });
+        });
+        picker.on_hover_text(bar.origin);
+    } else {
+        picker(ui, ctx, "Recording", name, false).on_hover_text(bar.origin);
+    }
+    let lanes = ctx.history.lanes();
+    if let Some(lane) = lanes.iter().find(|lane| lane.id == ctx.lane) {
+        separator(ui, ctx);
+        let picker = picker(ui, ctx, "Device", &lane_name(lane), lanes.len() > 1);
+        if lanes.len() > 1 {
+            Popup::menu(&picker).show(|ui| {
+                for lane in lanes {
+                    if ui.selectable_label(lane.id == ctx.lane, lane_name(lane)).clicked() {
+                        ctx.commands.send(Command::ShowLane(lane.id));
+                    }
+                }
+            });
+        }
+    }
+    if let Some(sentence) = bar.failed {
+        separator(ui, ctx);
+        let text = egui::RichText::new("read only in part").font(theme::font(SMALL)).color(theme.danger);
+        ui.label(text).on_hover_text(sentence);
+    }
+    if let Some((done, total)) = bar.loading {
+        separator(ui, ctx);
+        let total = if total > 0 { format!(" of {}", bytes::text(total)) } else { String::new() };
+        ui.label(theme.caption(format!("reading {}{total}", bytes::text(done))));
+        if controls::button(ui, theme, "Cancel").clicked() {
+            ctx.commands.send(Command::CancelLoading);
+        }
+    }
+}
+
+fn right(ui: &mut Ui, ctx: &Ctx<'_>) {
+    let theme = ctx.theme;
+    if controls::icon_button(ui, theme, Icon::Help, "", "Keys and gestures").clicked() {
+        ctx.commands.send(Command::ToggleHelp);
+    }
+    if controls::icon_button(ui, theme, Icon::Contrast, "", "Dark or light").clicked() {
+        ctx.commands.send(Command::ToggleTheme);
+    }
+    if controls::icon_button(ui, theme, Icon::Open, "", "Open a recording\u{2026}").clicked() {
+        ctx.commands.send(Command::ChooseFiles);
+    }
+    ui.add_space(2.0 * UNIT);
+    let kinds = [AxisKind::Time, AxisKind::Events];
+    let chosen = kinds.iter().position(|&kind| kind == ctx.axis.kind()).unwrap_or(0);
+    if let Some(clicked) = controls::segmented(ui, theme, "Axis", &["Time", "Events"], chosen) {
+        ctx.commands.send(Command::SetAxis(kinds[clicked]));
+    }
+    if let Some(sentence) = ctx.axis.fallback() {
+        ui.label(egui::RichText::new(sentence).font(theme::font(SMALL)).color(theme.warn));
+    }
+}
+
+/// A name that, where there is a choice, opens a list.
+fn picker(ui: &mut Ui, ctx: &Ctx<'_>, what: &str, name: &str, choice: bool) -> Response {
+    let theme = ctx.theme;
+    let galley = ui.painter().layout_no_wrap(name.to_owned(), theme::font(BODY), theme.text);
+    let room = if choice { 5.0 * UNIT } else { 0.0 };
+    let sense = if choice { Sense::click() } else { Sense::hover() };
+    let (rect, response) = ui.allocate_exact_size(vec2(galley.size().x + 4.0 * UNIT + room, CONTROL), sense);
+    if choice && (response.hovered() || Popup::is_id_open(ui.ctx(), Popup::default_response_id(&response))) {
+        ui.painter().rect_filled(rect, egui::CornerRadius::same(RADIUS), theme.hover);
+    }
+    ui.painter().galley(rect.left_center() + vec2(2.0 * UNIT, -galley.size().y / 2.0), galley, theme.text);
+    if choice {
+        icon::paint(ui.painter(), rect.right_center() - vec2(3.0 * UNIT, 0.0), Icon::More, theme.muted);
+    }
+    controls::focus_ring(ui, theme, &response, rect);
+    let role = if choice { Role::ComboBox } else { Role::Label };
+    response.widget_info(|| WidgetInfo::labeled(role, true, format!("{what}: {name}")));
+    response
+}
+
+fn separator(ui: &mut Ui, ctx: &Ctx<'_>) {
+    let (rect, _) = ui.allocate_exact_size(vec2(1.0, 5.0 * UNIT), Sense::hover());
+    ui.painter().rect_filled(rect, 0.0, ctx.theme.line_strong);
+}
+
+/// A lane in words: the device, and the process where it is told.
+fn lane_name(lane: &Lane) -> String {
+    match lane.process.0 {
+        0 => format!("GPU {}", lane.device.0),
+        process => format!("GPU {} · process {process}", lane.device.0),
+    }
+}

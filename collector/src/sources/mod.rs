@@ -1,0 +1,3 @@
+//! Where events come from.
+
+pub mod torch_snapshot;
