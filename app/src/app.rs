@@ -9,17 +9,21 @@ use vramscope_trace::Problem;
 
 use crate::axis::{Axis, AxisKind, Span};
 use crate::command::{Command, Commands};
-use crate::ctx::{Ctx, Revision, Shown};
+use crate::ctx::{ColorBy, Ctx, Revision, Shown};
 use crate::demos::DEMOS;
+use crate::first_view::first_view;
 use crate::jobs::{Jobs, Latest, Wake};
+use crate::playback::Playback;
 use crate::raster::Offscreen;
 use crate::session::{Run, RunState, Session};
 use crate::theme::Theme;
+use crate::views::map::MapWork;
 use crate::views::start::{Preview, StartPage, StartView};
-use crate::views::top::TopBar;
+use crate::views::status::StatusLine;
+use crate::views::top::{RunEntry, TopBar};
 use crate::views::workspace::{Part, Workspace};
-use crate::views::{help, loading};
-use crate::{keys, preview};
+use crate::views::{help, loading, start};
+use crate::{keys, preview, ranks};
 
 /// Threads for slow questions.
 const JOB_THREADS: usize = 2;
@@ -36,6 +40,7 @@ pub struct App {
     previews: [Latest<(), Preview>; DEMOS.len()],
     start: StartView,
     workspace: Workspace,
+    quit_when_ready: bool,
 }
 
 /// What a file dialog brought: paths, or a sentence about why there was no dialog.
@@ -54,6 +59,10 @@ pub struct State {
     pub shown: Shown,
     /// The device's capacity in bytes.
     pub capacity: Option<u64>,
+    /// What the colours of blocks tell.
+    pub color_by: ColorBy,
+    /// Whether and how fast the cursor moves by itself.
+    pub playback: Playback,
     /// The block under the pointer.
     pub hovered: Option<BlockId>,
     /// Whether the list of keys is open.
@@ -71,12 +80,24 @@ pub struct Look {
     pub lane: Option<LaneId>,
     /// The cursor; `None` = at the peak.
     pub cursor: Option<Position>,
-    /// The part of the axis; `None` = all of it.
-    pub span: Option<Span>,
+    /// The part of the axis.
+    pub view: View,
     /// The measured range.
     pub measured: Option<(Position, Position)>,
     /// The chosen block.
     pub selected: Option<BlockId>,
+}
+
+/// Which part of the axis is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum View {
+    /// What is shown first: all but idle ends.
+    #[default]
+    First,
+    /// All of it, also while it grows.
+    All,
+    /// A part of it.
+    Part(Span),
 }
 
 /// What was worked out for the recording and the cursor that are shown.
@@ -87,6 +108,7 @@ pub(crate) struct Current {
     pub(crate) cursor: Position,
     pub(crate) axis: Axis,
     pub(crate) span: Span,
+    first: Span,
     snapshot: Arc<Snapshot>,
     problems: Vec<Problem>,
 }
@@ -94,9 +116,13 @@ pub(crate) struct Current {
 impl App {
     /// The program with nothing open, painting into windows of that context.
     pub fn new(ctx: &egui::Context) -> Self {
+        let window = ctx.clone();
+        Self::woken_by(ctx, Arc::new(move || window.request_repaint()))
+    }
+
+    /// The same, with news told through `wake`, which other threads may hold already.
+    pub fn woken_by(ctx: &egui::Context, wake: Wake) -> Self {
         crate::theme::install(ctx);
-        let ctx = ctx.clone();
-        let wake: Wake = Arc::new(move || ctx.request_repaint());
         Self {
             jobs: Jobs::new(JOB_THREADS, Arc::clone(&wake)),
             wake,
@@ -108,6 +134,7 @@ impl App {
             previews: Default::default(),
             start: StartView::default(),
             workspace: Workspace::default(),
+            quit_when_ready: false,
         }
     }
 
@@ -132,6 +159,7 @@ impl App {
         self.state.run = 0;
         self.state.notice = None;
         self.state.hovered = None;
+        self.state.playback.playing = false;
         self.current = None;
         self.session = session;
     }
@@ -141,19 +169,42 @@ impl App {
         self.session.is_loading() || self.jobs.busy() || !self.commands.is_empty()
     }
 
+    /// Whether the window closes by itself once it has painted everything there is to read.
+    pub fn quit_when_ready(&mut self, quit: bool) {
+        self.quit_when_ready = quit;
+    }
+
     /// Paints the screen without a window, when everything in it has been worked out.
     pub fn picture(&mut self, screen: &mut Offscreen) -> egui::ColorImage {
-        screen.picture(|ui| {
-            let ctx = ui.ctx().clone();
-            self.logic(&ctx);
-            self.ui(ui);
-            self.busy()
-        })
+        screen.picture(|ui| self.frame(ui))
+    }
+
+    /// Works everything out that the screen shows, without painting it.
+    pub fn settle(&mut self, screen: &mut Offscreen) {
+        screen.settle(|ui| self.frame(ui));
+    }
+
+    /// One frame without a window. True while more is to come.
+    fn frame(&mut self, ui: &mut egui::Ui) -> bool {
+        let ctx = ui.ctx().clone();
+        self.logic(&ctx);
+        self.ui(ui);
+        self.busy()
     }
 
     /// Where a part of the screen lies, in points; `None` while it is not shown.
     pub fn area(&self, part: Part) -> Option<egui::Rect> {
         self.workspace.area(part)
+    }
+
+    /// What the block map has worked out so far. Exact, for tests.
+    pub fn map_work(&self) -> MapWork {
+        self.workspace.map_work()
+    }
+
+    /// How often the side panel's answers were worked out. Exact, for tests.
+    pub fn side_work(&self) -> u64 {
+        self.workspace.side_work()
     }
 
     /// Tells this program's window that there is news.
@@ -184,12 +235,31 @@ impl App {
                 Err(sentence) => self.state.notice = Some(sentence),
             }
         }
-        keys::read(ctx, self.current.is_some(), &self.commands);
+        let page = match (&self.current, self.session.is_empty()) {
+            (Some(_), _) => keys::Page::Recording,
+            (None, true) => keys::Page::Start,
+            (None, false) => keys::Page::Loading,
+        };
+        keys::read(ctx, page, &self.commands);
         self.session.poll();
         self.refresh();
         for command in self.commands.take() {
             self.apply(ctx, command);
             self.refresh();
+        }
+        self.play(ctx);
+    }
+
+    /// Moves the cursor on while the recording plays. The clock is the input's, so whoever feeds the input sets it.
+    fn play(&mut self, ctx: &egui::Context) {
+        let (Some(current), Some(run)) = (&self.current, self.session.runs().get(self.state.run)) else { return };
+        let now = ctx.input(|input| input.time);
+        if let Some(position) = self.state.playback.tick(now, &run.history, current.cursor) {
+            self.apply(ctx, Command::MoveCursor(position));
+            self.refresh();
+        }
+        if self.state.playback.playing {
+            ctx.request_repaint();
         }
     }
 
@@ -201,7 +271,7 @@ impl App {
             Some(run) if self.current.is_none() => {
                 let failed = match &run.state {
                     RunState::Failed(sentence) => Some(sentence.as_str()),
-                    RunState::Ready => Some("This file has no events and no memory in it, so there is nothing to show."),
+                    RunState::Ready => Some("has no events and no memory in it, so there is nothing to show"),
                     RunState::Loading => None,
                 };
                 let (label, progress) = (run.label.as_str(), run.progress.get());
@@ -211,6 +281,9 @@ impl App {
         }
         if self.state.help {
             help::show(ui, theme, &self.commands);
+        }
+        if ui.input(|input| !input.raw.hovered_files.is_empty()) {
+            start::drop_hint(ui, theme);
         }
         if !self.commands.is_empty() {
             ui.ctx().request_repaint();
@@ -224,13 +297,7 @@ impl App {
             let demo = demos.next()?;
             latest.get(jobs, &(), move || preview::of(demo)).map(|(_, preview)| preview)
         });
-        let page = StartPage {
-            theme,
-            previews,
-            notice: self.state.notice.as_deref(),
-            dragging_files: ui.input(|input| !input.raw.hovered_files.is_empty()),
-            commands: &self.commands,
-        };
+        let page = StartPage { theme, previews, notice: self.state.notice.as_deref(), commands: &self.commands };
         start.show(ui, &page);
     }
 
@@ -251,11 +318,13 @@ impl App {
             selected: look.selected,
             capacity: self.state.capacity,
             shown: self.state.shown,
+            color_by: self.state.color_by,
+            playback: self.state.playback,
             jobs: &self.jobs,
             commands: &self.commands,
         };
         let bar = TopBar {
-            runs: self.session.runs().iter().map(|run| run.label.as_str()).collect(),
+            runs: entries(self.session.runs()),
             run: self.state.run,
             origin: &run.origin,
             loading: (run.state == RunState::Loading).then(|| run.progress.get()),
@@ -264,7 +333,9 @@ impl App {
                 RunState::Loading | RunState::Ready => None,
             },
         };
-        self.workspace.show(ui, &ctx, &bar, &current.problems, self.state.problems);
+        let status =
+            StatusLine { problems: &current.problems, open: self.state.problems, notice: self.state.notice.as_deref() };
+        self.workspace.show(ui, &ctx, &bar, &status);
     }
 
     /// Brings [`Current`] up to date with the recording, the look at it and the axis that is wanted.
@@ -289,18 +360,34 @@ impl App {
             Some(old) if same(old) && old.cursor == cursor => Arc::clone(&old.snapshot),
             _ => Arc::new(run.history.snapshot_at(cursor)),
         };
+        let first = match &old {
+            Some(old) if same(old) && old.lane == lane && old.wanted == self.state.axis => old.first,
+            _ => first_view(&run.history, &axis, lane),
+        };
         let problems = match old {
             Some(old) if same(&old) => old.problems,
             _ => run.history.problems(),
         };
-        let span = look.span.unwrap_or(axis.all()).within(axis.all(), axis.shortest());
+        let span = match look.view {
+            View::First => first,
+            View::All => axis.all(),
+            View::Part(span) => span.within(axis.all(), axis.shortest()),
+        };
         let (revision, wanted) = (run.revision, self.state.axis);
-        self.current = Some(Current { revision, wanted, lane, cursor, axis, span, snapshot, problems });
+        self.current = Some(Current { revision, wanted, lane, cursor, axis, span, first, snapshot, problems });
     }
 
     pub(crate) fn current(&self) -> Option<&Current> {
         self.current.as_ref()
     }
+}
+
+/// What the list of recordings shows of each. Only what has been read to its end can differ from the others.
+fn entries(runs: &[Run]) -> Vec<RunEntry<'_>> {
+    let done = runs.iter().all(|run| run.state != RunState::Loading);
+    let peaks: Vec<u64> = runs.iter().map(Run::peak).collect();
+    let odd = if done { ranks::odd(&peaks) } else { vec![false; runs.len()] };
+    runs.iter().zip(peaks).zip(odd).map(|((run, peak), odd)| RunEntry { label: &run.label, peak, odd }).collect()
 }
 
 /// The lane that reserved most; `None` while there is none.
@@ -317,5 +404,9 @@ impl eframe::App for App {
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
         Self::ui(self, ui);
+        // An answer that came after it was asked for in this frame is not in the picture yet, but has asked for another.
+        if self.quit_when_ready && !self.busy() && !ui.ctx().has_requested_repaint() {
+            ui.ctx().send_viewport_cmd(egui::ViewportCommand::Close);
+        }
     }
 }

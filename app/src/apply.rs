@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use egui::Context;
 use vramscope_model::{Metric, Position};
 
-use crate::app::{App, DialogAnswer, Look};
+use crate::app::{App, DialogAnswer, Look, View};
 use crate::axis::{AxisKind, Span};
 use crate::command::Command;
 use crate::demos;
@@ -34,6 +34,9 @@ impl App {
             Command::SetCapacity(capacity) => self.state.capacity = capacity,
             Command::HoverBlock(block) => self.state.hovered = block,
             Command::SelectBlock(block) => self.look(|look| look.selected = block),
+            Command::ColorBlocks(by) => self.state.color_by = by,
+            Command::TogglePlay => self.toggle_play(),
+            Command::SetPace(pace) => self.state.playback.set_pace(pace),
             Command::Measure(range) => self.look(|look| look.measured = range),
             Command::ToggleTheme => {
                 let dark = ctx.theme() == egui::Theme::Dark;
@@ -63,10 +66,7 @@ impl App {
     fn open(&mut self, paths: &[PathBuf]) {
         match Session::open(paths, &self.wake) {
             Ok(session) => self.show_session(session),
-            Err(sentence) => {
-                self.show_session(Session::default());
-                self.state.notice = Some(sentence);
-            }
+            Err(sentence) => self.state.notice = Some(sentence),
         }
     }
 
@@ -99,12 +99,21 @@ impl App {
             self.state.help = false;
         } else if self.state.problems {
             self.state.problems = false;
-        } else {
+        } else if self.state.notice.take().is_none() {
             self.look(|look| {
                 if look.measured.take().is_none() {
                     look.selected = None;
                 }
             });
+        }
+    }
+
+    /// Plays or pauses; from the end, playback begins again.
+    fn toggle_play(&mut self) {
+        self.state.playback.toggle();
+        let end = self.session().runs().get(self.state.run).map(|run| run.history.end());
+        if self.state.playback.playing && self.cursor() == end {
+            self.move_cursor(&Command::JumpToStart);
         }
     }
 
@@ -129,7 +138,7 @@ impl App {
         let follow = (place < span.low || place > span.high).then(|| span.moved(span.part_of(place) - 0.5));
         self.look(|look| {
             look.cursor = Some(cursor);
-            look.span = follow.or(look.span);
+            look.view = follow.map_or(look.view, View::Part);
         });
     }
 
@@ -147,7 +156,7 @@ impl App {
             _ => all,
         };
         let span = wish.within(all, shortest);
-        self.look(|look| look.span = (span != all).then_some(span));
+        self.look(|look| look.view = if span == all { View::All } else { View::Part(span) });
     }
 
     /// Changes what the axis counts; the same events stay in view.
@@ -156,15 +165,16 @@ impl App {
         let Some((current, run)) = self.current().zip(self.session().runs().get(self.state.run)) else { return };
         let old = &current.axis;
         let axis = crate::axis::Axis::new(&run.history, kind);
-        if axis.kind() == old.kind() || current.span == old.all() {
+        let view = self.state.looks.get(self.state.run).map_or(View::First, |look| look.view);
+        if axis.kind() == old.kind() || !matches!(view, View::Part(_)) {
             return;
         }
         let end = |place: f64| axis.place_of(old.position_at(place));
         let span = Span { low: end(current.span.low), high: end(current.span.high) };
         let span = span.within(axis.all(), axis.shortest());
         for look in &mut self.state.looks {
-            look.span = None;
+            look.view = View::First;
         }
-        self.look(|look| look.span = Some(span));
+        self.look(|look| look.view = View::Part(span));
     }
 }

@@ -63,6 +63,9 @@ impl Span {
     }
 }
 
+/// Round distances on a clock, in nanoseconds: one, two, five, ten, thirty minutes, one, two, six, twelve, 24 hours.
+const CLOCK_STEPS: [f64; 10] = [60e9, 120e9, 300e9, 600e9, 1800e9, 3600e9, 7200e9, 21_600e9, 43_200e9, 86_400e9];
+
 /// The axis of one recording.
 #[derive(Clone)]
 pub struct Axis {
@@ -140,9 +143,7 @@ impl Axis {
     pub fn place_of(&self, position: Position) -> f64 {
         match self.kind {
             AxisKind::Events => f64::from(position.0),
-            AxisKind::Time => {
-                self.history.time_at(position).map_or(self.all.low, |time| (time.0 - self.first) as f64)
-            }
+            AxisKind::Time => self.history.time_at(position).map_or(self.all.low, |time| (time.0 - self.first) as f64),
         }
     }
 
@@ -178,7 +179,12 @@ impl Axis {
     /// Places for ticks in a part of the axis, at most `most`, at round values; and the distance between them.
     pub fn ticks(&self, span: Span, most: usize) -> (Vec<f64>, f64) {
         let least = if self.kind == AxisKind::Events { 1.0 } else { 1e-3 };
-        let step = round_step(span.length() / most.max(1) as f64).max(least);
+        let wish = span.length() / most.max(1) as f64;
+        let step = match self.kind {
+            AxisKind::Time => CLOCK_STEPS.into_iter().filter(|_| wish > 50e9).find(|&step| wish <= step),
+            AxisKind::Events => None,
+        };
+        let step = step.unwrap_or_else(|| round_step(wish)).max(least);
         let first = (span.low / step).ceil() as i64;
         let last = (span.high / step).floor() as i64;
         ((first..=last).map(|index| index as f64 * step).collect(), step)
@@ -213,5 +219,86 @@ mod tests {
         for (value, step) in [(1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (7.0, 10.0), (0.02, 0.02), (120.0, 200.0)] {
             assert!((round_step(value) / step - 1.0).abs() < 1e-9, "{value} gives {}", round_step(value));
         }
+    }
+}
+
+#[cfg(test)]
+mod history_tests {
+    use super::*;
+    use vramscope_model::Ingest;
+    use vramscope_trace::{Batch, DeviceId, Event, EventKind, Origin, ProcessId, StackId};
+
+    /// A history of allocations at those times.
+    fn history(times: &[Option<i64>]) -> History {
+        let events = times.iter().zip(0u64..).map(|(&time, index)| Event {
+            time: time.map(TimeNs),
+            process: ProcessId(0),
+            device: DeviceId(0),
+            stream: None,
+            origin: Origin::Snapshot,
+            kind: EventKind::BlockAlloc {
+                address: (index + 1) << 20,
+                bytes: 512,
+                requested: Some(500),
+                stack: StackId::NONE,
+                at_start: false,
+            },
+        });
+        let mut ingest = Ingest::new();
+        ingest.push(Batch { events: events.collect(), ..Batch::default() });
+        ingest.history()
+    }
+
+    #[test]
+    fn a_place_on_the_time_axis_is_the_state_in_force_then() {
+        let history = history(&[Some(1000), Some(2000), Some(2000), Some(5000)]);
+        let axis = Axis::new(&history, AxisKind::Time);
+        assert_eq!((axis.kind(), axis.all()), (AxisKind::Time, Span { low: 0.0, high: 4000.0 }));
+        for (place, position) in [(0.0, 1), (999.0, 1), (1000.0, 3), (1000.5, 3), (4000.0, 4), (1e18, 4), (-5.0, 0)] {
+            assert_eq!(axis.position_at(place), Position(position), "at {place}");
+        }
+        for position in (0..=4).map(Position) {
+            assert!(axis.position_at(axis.place_of(position)) >= position, "{position:?}");
+        }
+        assert_eq!(axis.elapsed(Position(4)), Some(4000.0));
+    }
+
+    #[test]
+    fn ticks_are_round_few_and_inside() {
+        let second = 1_000_000_000;
+        let history = history(&[Some(0), Some(7200 * second)]);
+        let axis = Axis::new(&history, AxisKind::Time);
+        for (low, high, step) in [(0.0, 7200e9, 1800e9), (0.0, 500e9, 120e9), (3e9, 8e9, 1e9), (5.0, 905.0, 200.0)] {
+            let (places, found) = axis.ticks(Span { low, high }, 6);
+            assert_eq!(found, step);
+            assert!(places.len() <= 7 && places.iter().all(|place| (low..=high).contains(place)), "{places:?}");
+        }
+        let events = Axis::new(&history, AxisKind::Events);
+        assert_eq!(events.ticks(Span { low: 0.0, high: 2.0 }, 10).1, 1.0, "there is nothing between two events");
+    }
+
+    #[test]
+    fn a_place_on_the_event_axis_is_a_number_of_events() {
+        let history = history(&[Some(1000), Some(2000), Some(5000)]);
+        let axis = Axis::new(&history, AxisKind::Events);
+        assert_eq!((axis.all(), axis.fallback()), (Span { low: 0.0, high: 3.0 }, None));
+        assert_eq!(axis.position_at(1.99), Position(1));
+        assert_eq!(axis.place_of(Position(2)), 2.0);
+        assert_eq!(axis.place_of_time(TimeNs(2500)), 2.0);
+        assert_eq!(axis.elapsed(Position(3)), Some(4000.0), "times are known all the same");
+    }
+
+    #[test]
+    fn times_that_cannot_order_events_give_an_event_axis_that_says_why() {
+        for (times, word) in [
+            (vec![None, None], "no times"),
+            (vec![Some(7), Some(7)], "equal"),
+            (vec![Some(7), Some(9), Some(3)], "backwards"),
+        ] {
+            let axis = Axis::new(&history(&times), AxisKind::Time);
+            assert_eq!(axis.kind(), AxisKind::Events);
+            assert!(axis.fallback().is_some_and(|sentence| sentence.contains(word)), "{times:?}");
+        }
+        assert_eq!(Axis::new(&history(&[]), AxisKind::Time).all().length(), 1.0);
     }
 }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use vramscope_model::{BlockId, LaneId, Metric, Position};
 
 use crate::axis::{AxisKind, Span};
+use crate::ctx::ColorBy;
+use crate::playback::Pace;
 
 /// A wish.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +63,12 @@ pub enum Command {
     ToggleMetric(Metric),
     /// State the device's capacity in bytes, which recordings do not tell.
     SetCapacity(Option<u64>),
+    /// Colour the map's blocks by something else.
+    ColorBlocks(ColorBy),
+    /// Let the cursor move by itself, or stop it.
+    TogglePlay,
+    /// Change how fast it moves by itself.
+    SetPace(Pace),
     /// Dark to light and back.
     ToggleTheme,
     /// Show or hide the list of keys.

@@ -8,6 +8,7 @@ use vramscope_model::{BlockId, History, LaneId, LaneState, Metric, Position, Sna
 use crate::axis::{Axis, Span};
 use crate::command::Commands;
 use crate::jobs::Jobs;
+use crate::playback::Playback;
 use crate::theme::Theme;
 
 /// Tells one published history from every other: keep it beside what was worked out from a history.
@@ -42,6 +43,10 @@ pub struct Ctx<'a> {
     pub capacity: Option<u64>,
     /// Which lines the timeline shows.
     pub shown: Shown,
+    /// What the colours of blocks tell.
+    pub color_by: ColorBy,
+    /// Whether and how fast the cursor moves by itself.
+    pub playback: Playback,
     /// Where slow questions are answered.
     pub jobs: &'a Jobs,
     /// Where wishes go.
@@ -80,6 +85,41 @@ impl Shown {
 
     fn bit(metric: Metric) -> u8 {
         1 << metric as u8
+    }
+}
+
+/// What the colours of blocks tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ColorBy {
+    /// The line of the program that allocated it.
+    #[default]
+    Stack,
+    /// Its size.
+    Size,
+    /// Its pool and stream.
+    Pool,
+    /// Its stream.
+    Stream,
+    /// How long it has lived.
+    Age,
+    /// The annotation it was allocated in.
+    Phase,
+}
+
+impl ColorBy {
+    /// All of them, in the order they are offered.
+    pub const ALL: [Self; 6] = [Self::Stack, Self::Size, Self::Pool, Self::Stream, Self::Age, Self::Phase];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stack => "stack",
+            Self::Size => "size",
+            Self::Pool => "pool",
+            Self::Stream => "stream",
+            Self::Age => "age",
+            Self::Phase => "phase",
+        }
     }
 }
 

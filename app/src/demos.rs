@@ -18,25 +18,25 @@ pub const DEMOS: [Demo; 4] = [
     Demo {
         name: "varlen_default",
         title: "Batches of varying length",
-        story: "Every batch has another shape, so free pieces rarely fit the next request and reserved memory climbs.",
+        story: "Free pieces rarely fit the next batch, so memory is reserved that hardly gets used.",
         bytes: include_bytes!("../../assets/demos/varlen_default.pickle.gz"),
     },
     Demo {
         name: "grow_oom",
         title: "Growing until it fails",
-        story: "Sequences get longer step by step until one allocation finds no room and the run dies.",
+        story: "Sequences get longer step by step, until one allocation finds no room.",
         bytes: include_bytes!("../../assets/demos/grow_oom.pickle.gz"),
     },
     Demo {
         name: "gpt_fp32",
         title: "A small GPT, six steps",
-        story: "Activations rise in forward and fall in backward; gradients and optimizer state come to stay.",
+        story: "Activations rise in forward and fall in backward; optimizer state comes to stay.",
         bytes: include_bytes!("../../assets/demos/gpt_fp32.pickle.gz"),
     },
     Demo {
         name: "cuda_graph",
         title: "CUDA graphs",
-        story: "What a graph captured lives in a private pool: memory that is free there serves nobody else.",
+        story: "A captured graph keeps its private pool: what is free there serves nobody else.",
         bytes: include_bytes!("../../assets/demos/cuda_graph.pickle.gz"),
     },
 ];

@@ -80,10 +80,10 @@ impl<K: Clone + PartialEq + Send + 'static, T: Send + 'static> Latest<K, T> {
         if !known && self.asked.is_none() {
             self.asked = Some(key.clone());
             let (key, inbox, lost) = (key.clone(), Arc::clone(&self.inbox), Arc::clone(&self.lost));
-            jobs.start(move || {
-                match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
-                    Ok(answer) => *inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, answer)),
-                    Err(_) => drop(lost.fetch_add(1, Ordering::AcqRel)),
+            jobs.start(move || match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+                Ok(answer) => *inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, answer)),
+                Err(_) => {
+                    lost.fetch_add(1, Ordering::AcqRel);
                 }
             });
         }
@@ -106,7 +106,12 @@ mod tests {
     fn the_last_answer_stays_until_the_next_is_there() {
         let wakes = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&wakes);
-        let jobs = Jobs::new(1, Arc::new(move || drop(counter.fetch_add(1, Ordering::AcqRel))));
+        let jobs = Jobs::new(
+            1,
+            Arc::new(move || {
+                counter.fetch_add(1, Ordering::AcqRel);
+            }),
+        );
         let mut latest = Latest::default();
         assert_eq!(latest.get(&jobs, &1, || "one"), None);
         wait(&jobs);

@@ -3,6 +3,7 @@
 use egui::{Context, Key, Modifiers};
 
 use crate::command::{Command, Commands};
+use crate::demos::DEMOS;
 
 /// How far `A` and `D` move, as a part of what is shown.
 const PAN: f64 = 0.15;
@@ -11,9 +12,25 @@ const ZOOM: f64 = 0.8;
 /// Events a long step moves.
 const LONG_STEP: i64 = 100;
 
+/// Keys that open the demos of the start page, in their order.
+const DEMO_KEYS: [Key; DEMOS.len()] = [Key::Num1, Key::Num2, Key::Num3, Key::Num4];
+
+/// Which page the keys are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// The start page.
+    Start,
+    /// A recording is being read, or could not be.
+    Loading,
+    /// A recording is shown.
+    Recording,
+}
+
 /// Sends what was pressed. Nothing while a text is being typed; keys of the timeline only while a recording is shown.
-pub(crate) fn read(ctx: &Context, recording: bool, commands: &Commands) {
+pub(crate) fn read(ctx: &Context, page: Page, commands: &Commands) {
     let typing = ctx.text_edit_focused();
+    // The space bar presses the button that has the focus; only without one it plays.
+    let focused = ctx.memory(|memory| memory.focused().is_some());
     ctx.input_mut(|input| {
         if input.consume_key(Modifiers::COMMAND, Key::O) {
             commands.send(Command::ChooseFiles);
@@ -29,8 +46,16 @@ pub(crate) fn read(ctx: &Context, recording: bool, commands: &Commands) {
         if input.key_pressed(Key::Escape) {
             commands.send(Command::Dismiss);
         }
-        if !recording || input.modifiers.command || input.modifiers.alt {
+        if input.modifiers.command || input.modifiers.alt {
             return;
+        }
+        match page {
+            Page::Start => return demos(input, commands),
+            Page::Loading => return,
+            Page::Recording => {}
+        }
+        if !focused && input.consume_key(Modifiers::NONE, Key::Space) {
+            commands.send(Command::TogglePlay);
         }
         let step = if input.modifiers.shift { LONG_STEP } else { 1 };
         let keys = [
@@ -54,4 +79,45 @@ pub(crate) fn read(ctx: &Context, recording: bool, commands: &Commands) {
             }
         }
     });
+}
+
+fn demos(input: &mut egui::InputState, commands: &Commands) {
+    for (key, demo) in DEMO_KEYS.into_iter().zip(&DEMOS) {
+        if input.consume_key(Modifiers::NONE, key) {
+            commands.send(Command::OpenDemo(demo.name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pressed(page: Page, modifiers: Modifiers, key: Key) -> Vec<Command> {
+        let ctx = Context::default();
+        let event = egui::Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+        let input =
+            egui::RawInput { events: vec![egui::Event::ModifiersChanged(modifiers), event], ..Default::default() };
+        let commands = Commands::default();
+        let mut output = ctx.run_ui(input, |ui| read(ui.ctx(), page, &commands));
+        output.textures_delta.clear();
+        commands.take()
+    }
+
+    #[test]
+    fn opening_works_on_every_page() {
+        for page in [Page::Start, Page::Loading, Page::Recording] {
+            assert_eq!(pressed(page, Modifiers::COMMAND, Key::O), [Command::ChooseFiles], "{page:?}");
+            assert_eq!(pressed(page, Modifiers::NONE, Key::O), [], "{page:?}");
+        }
+    }
+
+    #[test]
+    fn digits_mean_demos_on_the_start_page_only() {
+        assert_eq!(pressed(Page::Start, Modifiers::NONE, Key::Num1), [Command::OpenDemo(DEMOS[0].name)]);
+        assert_eq!(pressed(Page::Start, Modifiers::NONE, Key::Num4), [Command::OpenDemo(DEMOS[3].name)]);
+        assert_eq!(pressed(Page::Start, Modifiers::NONE, Key::ArrowLeft), []);
+        assert_eq!(pressed(Page::Recording, Modifiers::NONE, Key::Num1), []);
+        assert_eq!(pressed(Page::Loading, Modifiers::NONE, Key::Num1), []);
+    }
 }

@@ -18,8 +18,10 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(4);
 pub struct Offscreen {
     ctx: Context,
     size: egui::Vec2,
+    scale: f32,
     textures: Textures,
     time: f64,
+    events: Vec<egui::Event>,
 }
 
 impl Offscreen {
@@ -28,8 +30,7 @@ impl Offscreen {
         let ctx = Context::default();
         crate::theme::install(&ctx);
         ctx.set_theme(theme);
-        ctx.set_pixels_per_point(scale);
-        Self { ctx, size, textures: Textures::default(), time: 0.0 }
+        Self { ctx, size, scale, textures: Textures::default(), time: 0.0, events: Vec::new() }
     }
 
     /// The context, for whoever must ask for repaints of it.
@@ -37,8 +38,20 @@ impl Offscreen {
         &self.ctx
     }
 
+    /// Puts the pointer somewhere, or does whatever else a user can do, before the next frame.
+    pub fn send(&mut self, event: egui::Event) {
+        self.events.push(event);
+    }
+
     /// Runs `ui` until it asks for no more frames and tells that it waits for nothing (`false`), then returns the picture.
-    pub fn picture(&mut self, mut ui: impl FnMut(&mut egui::Ui) -> bool) -> ColorImage {
+    pub fn picture(&mut self, ui: impl FnMut(&mut egui::Ui) -> bool) -> ColorImage {
+        let output = self.settle(ui);
+        let primitives = self.ctx.tessellate(output.shapes, output.pixels_per_point);
+        self.paint(&primitives, output.pixels_per_point)
+    }
+
+    /// The same without painting. Returns the last frame; its textures are already in place.
+    pub fn settle(&mut self, mut ui: impl FnMut(&mut egui::Ui) -> bool) -> egui::FullOutput {
         let mut frames = 0;
         loop {
             let input = self.input();
@@ -50,8 +63,7 @@ impl Offscreen {
             output.textures_delta.clear();
             let settled = !self.ctx.has_requested_repaint() && !waiting;
             if frames > 2 && (settled || frames >= MOST_FRAMES) {
-                let primitives = self.ctx.tessellate(output.shapes, output.pixels_per_point);
-                return self.paint(&primitives, output.pixels_per_point);
+                return output;
             }
             self.textures.map.retain(|id, _| !freed.contains(id));
             if waiting {
@@ -62,10 +74,14 @@ impl Offscreen {
 
     fn input(&mut self) -> egui::RawInput {
         self.time += 1.0 / 4.0;
+        // As a window says it. Set on the context instead, it would reach only the second frame whole.
+        let viewport = egui::ViewportInfo { native_pixels_per_point: Some(self.scale), ..Default::default() };
         egui::RawInput {
+            viewports: std::iter::once((egui::ViewportId::ROOT, viewport)).collect(),
             screen_rect: Some(Rect::from_min_size(egui::Pos2::ZERO, self.size)),
             time: Some(self.time),
             focused: true,
+            events: std::mem::take(&mut self.events),
             ..Default::default()
         }
     }
@@ -214,9 +230,8 @@ impl Canvas {
             corners.swap(1, 2);
         }
         let points = corners.each_ref().map(place);
-        let bounds = |values: [f64; 3]| {
-            (values[0].min(values[1]).min(values[2]), values[0].max(values[1]).max(values[2]))
-        };
+        let bounds =
+            |values: [f64; 3]| (values[0].min(values[1]).min(values[2]), values[0].max(values[1]).max(values[2]));
         let (left, right) = bounds(points.map(|point| point.0));
         let (top, bottom) = bounds(points.map(|point| point.1));
         let columns = (left.floor() as i64).max(clip.left)..(right.ceil() as i64).min(clip.right);
@@ -227,10 +242,18 @@ impl Canvas {
             && corners[1].uv == corners[2].uv;
         let flat_color = flat.then(|| shade(&corners, [1.0, 0.0, 0.0], texture));
         for y in rows {
+            let mut entered = false;
             for x in columns.clone() {
                 let centre = (x as f64 + 0.5, y as f64 + 0.5);
-                let weights = [(1, 2), (2, 0), (0, 1)].map(|(from, to)| inside(points[from], points[to], centre));
-                let [Some(a), Some(b), Some(c)] = weights else { continue };
+                let weight = |from: usize, to: usize| inside(points[from], points[to], centre);
+                let (Some(a), Some(b), Some(c)) = (weight(1, 2), weight(2, 0), weight(0, 1)) else {
+                    // A row of a triangle is one run.
+                    if entered {
+                        break;
+                    }
+                    continue;
+                };
+                entered = true;
                 let color = flat_color.unwrap_or_else(|| {
                     let part = area.abs().recip();
                     shade(&corners, [(a * part) as f32, (b * part) as f32, (c * part) as f32], texture)
@@ -241,6 +264,11 @@ impl Canvas {
     }
 
     fn blend(&mut self, index: usize, color: [f32; 4]) {
+        if color[3] >= 255.0 {
+            self.pixels[index] =
+                Color32::from_rgb(color[0].round() as u8, color[1].round() as u8, color[2].round() as u8);
+            return;
+        }
         let keep = 1.0 - color[3] / 255.0;
         let under = self.pixels[index].to_array();
         let channel = |c: usize| (color[c] + f32::from(under[c]) * keep).round().clamp(0.0, 255.0) as u8;
@@ -316,7 +344,7 @@ mod tests {
             mesh.add_colored_rect(all, Color32::from_white_alpha(128));
             painter.add(Shape::mesh(mesh));
         });
-        assert!(image.pixels.iter().all(|pixel| pixel.r() == 128), "{:?}", image.pixels.iter().map(|p| p.r()).max());
+        assert!(image.pixels.iter().all(|pixel| pixel.r() == 128), "{:?}", image.pixels.iter().map(Color32::r).max());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The open recordings: reads them on threads of their own and keeps each one's newest published history.
 //!
 //! A run has a reader thread (file → batches) and an ingest thread (batches → history). The ingest thread publishes at most
-//! [`PUBLISH_EVERY`]; the window takes the newest at the start of a frame and never waits.
+//! once in `PUBLISH_EVERY`; the window takes the newest at the start of a frame and never waits.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use vramscope_model::{History, Ingest};
+use vramscope_model::{History, Ingest, Metric};
 use vramscope_trace::{Progress, SourceMessage};
 
 use crate::ctx::Revision;
@@ -18,6 +18,8 @@ use crate::jobs::Wake;
 
 /// Shortest time between two published histories of a run.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
+/// Longest time between two while a file is being read. Each costs the window a frame and new answers, on the cores that read.
+const PUBLISH_AT_LEAST: Duration = Duration::from_millis(250);
 /// Batches that may wait between reader and ingest.
 const QUEUE: usize = 16;
 
@@ -28,6 +30,8 @@ pub enum Source {
     File(PathBuf),
     /// A recording inside the program.
     Demo(&'static Demo),
+    /// Nothing to read: the history was there before.
+    Memory,
 }
 
 /// How far a run is.
@@ -37,7 +41,7 @@ pub enum RunState {
     Loading,
     /// It is complete.
     Ready,
-    /// It could not be read to the end; the sentence says why. What was read before can be used.
+    /// It could not be read to the end; the text goes on after the file's name ("… is empty"). What was read before can be used.
     Failed(String),
 }
 
@@ -90,6 +94,14 @@ impl Session {
     /// Starts reading a recording that comes with the program.
     pub fn open_demo(demo: &'static Demo, wake: &Wake) -> Self {
         Self::start(vec![Run::new(demo.title.to_owned(), None, "demo".to_owned(), Source::Demo(demo))], wake)
+    }
+
+    /// A history that is in memory already, complete: nothing is read.
+    pub fn of_history(label: &str, history: History) -> Self {
+        let mut run = Run::new(label.to_owned(), None, "memory".to_owned(), Source::Memory);
+        run.history = Arc::new(history);
+        run.state = RunState::Ready;
+        Self { runs: vec![run] }
     }
 
     /// The recordings, ranks in order.
@@ -157,6 +169,12 @@ impl Drop for Session {
 }
 
 impl Run {
+    /// The highest allocated value of any lane, in bytes.
+    pub fn peak(&self) -> u64 {
+        let peaks = self.history.lanes().iter().filter_map(|lane| self.history.peak(lane.id, Metric::Allocated));
+        peaks.map(|peak| peak.bytes).max().unwrap_or(0)
+    }
+
     fn new(label: String, rank: Option<u32>, origin: String, source: Source) -> Self {
         Self {
             label,
@@ -198,13 +216,15 @@ impl Task {
         std::thread::spawn(move || match source {
             Source::File(path) => vramscope_collector::read_file(&path, &progress, &sender),
             Source::Demo(demo) => vramscope_collector::read_bytes(demo.bytes, &progress, &sender),
+            Source::Memory => {}
         });
         self.ingest(&messages, wake);
     }
 
     fn ingest(&self, messages: &Receiver<SourceMessage>, wake: &Wake) {
         let mut ingest = Ingest::new();
-        let mut last = Instant::now();
+        let begin = Instant::now();
+        let mut last = begin;
         for message in messages {
             match message {
                 SourceMessage::Batch(batch) => ingest.push(batch),
@@ -215,12 +235,12 @@ impl Task {
                     return self.publish(&ingest, Some(RunState::Failed(sentence)), wake);
                 }
             }
-            if last.elapsed() >= PUBLISH_EVERY {
+            if last.elapsed() >= pause(begin.elapsed()) {
                 self.publish(&ingest, None, wake);
                 last = Instant::now();
             }
         }
-        let sentence = "the reader stopped without saying why: please report this, with the file if you can share it";
+        let sentence = "could not be read: its reader stopped without saying why; please report this, with the file if you can share it";
         self.publish(&ingest, Some(RunState::Failed(sentence.to_owned())), wake);
     }
 
@@ -231,6 +251,11 @@ impl Task {
         drop(published);
         wake();
     }
+}
+
+/// How long to wait for the next history when reading has taken that long: the first comes soon, later ones keep out of the way.
+fn pause(reading: Duration) -> Duration {
+    (reading / 4).clamp(PUBLISH_EVERY, PUBLISH_AT_LEAST)
 }
 
 /// A number no other history of this program has.
@@ -257,7 +282,9 @@ mod tests {
     fn a_demo_loads_to_the_end_and_wakes_the_window() {
         let wakes = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&wakes);
-        let wake: Wake = Arc::new(move || drop(counter.fetch_add(1, Ordering::AcqRel)));
+        let wake: Wake = Arc::new(move || {
+            counter.fetch_add(1, Ordering::AcqRel);
+        });
         let mut session = Session::open_demo(&DEMOS[2], &wake);
         session.wait();
         let run = &session.runs()[0];
@@ -266,6 +293,19 @@ mod tests {
         assert!(!run.history.lanes().is_empty());
         assert!(wakes.load(Ordering::Acquire) >= 1);
         assert!(!session.poll(), "nothing new after the end");
+    }
+
+    #[test]
+    fn a_long_reading_is_published_ever_more_rarely_but_never_rarely() {
+        let mut at = Duration::ZERO;
+        let mut published = 0;
+        while at < Duration::from_secs(1) {
+            at += pause(at);
+            published += 1;
+        }
+        assert!((8..=16).contains(&published), "{published} in the first second");
+        assert_eq!(pause(Duration::ZERO), PUBLISH_EVERY);
+        assert_eq!(pause(Duration::from_secs(100)), PUBLISH_AT_LEAST);
     }
 
     #[test]

@@ -150,7 +150,10 @@ mod tests {
             &[],
         ]);
         let titles: Vec<String> = ids.iter().map(|&id| title(&dictionary, id)).collect();
-        assert_eq!(titles, ["train.py:68 train", "libtorch_cuda.so at::empty_cuda", "model.py:3 step", NO_STACK, NO_STACK]);
+        assert_eq!(
+            titles,
+            ["train.py:68 train", "libtorch_cuda.so at::empty_cuda", "model.py:3 step", NO_STACK, NO_STACK]
+        );
         assert_eq!(
             frames(&dictionary, ids[0]),
             ["/opt/lib/python3.12/site-packages/torch/nn/linear.py:12 forward", "/home/me/train.py:68 train"]

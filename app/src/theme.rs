@@ -89,18 +89,18 @@ impl Theme {
         danger: rgb(0xf2_6d6b),
         categories: [
             rgb(0x57_9fe6),
-            rgb(0xe6_9a45),
-            rgb(0x45_b58d),
-            rgb(0xd5_86b6),
-            rgb(0xdc_cb5f),
-            rgb(0x76_cbe6),
-            rgb(0xdc_6b4c),
-            rgb(0x9a_8ede),
+            rgb(0xe1_7a1a),
+            rgb(0x2c_c7bb),
+            rgb(0xee_9686),
+            rgb(0xf2_d34a),
+            rgb(0x94_ebfa),
+            rgb(0xbe_4845),
+            rgb(0xac_7e9b),
         ],
         reserved: rgb(0x76_859a),
         allocated: rgb(0x57_9fe6),
         requested: rgb(0x5a_d1c0),
-        pending: rgb(0xe6_9a45),
+        pending: rgb(0xe1_7a1a),
     };
 
     /// Dark text on white.
@@ -122,18 +122,18 @@ impl Theme {
         danger: rgb(0xcc_3536),
         categories: [
             rgb(0x2b_7bcf),
-            rgb(0xd0_7a12),
-            rgb(0x17_8f68),
-            rgb(0xb9_5793),
-            rgb(0xa8_930c),
-            rgb(0x2f_9fc2),
-            rgb(0xc2_4a2a),
-            rgb(0x6f_5fc4),
+            rgb(0xbd_7a00),
+            rgb(0x10_7356),
+            rgb(0xc0_4b92),
+            rgb(0x8a_a37a),
+            rgb(0x6f_9de8),
+            rgb(0xb4_3900),
+            rgb(0x5f_40a0),
         ],
         reserved: rgb(0x8a_97a8),
         allocated: rgb(0x2b_7bcf),
         requested: rgb(0x12_8f83),
-        pending: rgb(0xd0_7a12),
+        pending: rgb(0xbd_7a00),
     };
 
     /// The theme a context shows now.
@@ -329,14 +329,39 @@ mod tests {
         }
     }
 
+    /// What people with the common kinds of colour blindness see instead of linear red, green and blue: nothing changed,
+    /// protanopia, deuteranopia, tritanopia (Machado, Oliveira and Fernandes 2009, full severity).
+    const EYES: [[[f32; 3]; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152_286, 1.052_583, -0.204_868], [0.114_503, 0.786_281, 0.099_216], [-0.003_882, -0.048_116, 1.051_998]],
+        [[0.367_322, 0.860_646, -0.227_968], [0.280_085, 0.672_501, 0.047_413], [-0.011_82, 0.042_94, 0.968_881]],
+        [[1.255_528, -0.076_749, -0.178_779], [-0.078_411, 0.930_809, 0.147_602], [0.004_733, 0.691_367, 0.303_9]],
+    ];
+
+    fn times(matrix: [[f32; 3]; 3], v: [f32; 3]) -> [f32; 3] {
+        matrix.map(|row| row[0] * v[0] + row[1] * v[1] + row[2] * v[2])
+    }
+
+    /// The colour as eyes of that kind see it, in OKLab: distances there are differences as people judge them.
+    fn seen(color: Color32, eyes: [[f32; 3]; 3]) -> [f32; 3] {
+        let linear = [color.r(), color.g(), color.b()].map(|byte| {
+            let value = f32::from(byte) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        });
+        let cones = [[0.412_22, 0.536_33, 0.051_45], [0.211_9, 0.680_7, 0.107_4], [0.088_3, 0.281_72, 0.629_98]];
+        let lab = [[0.210_45, 0.793_62, -0.004_07], [1.978, -2.428_59, 0.450_59], [0.025_9, 0.782_77, -0.808_68]];
+        times(lab, times(cones, times(eyes, linear).map(|part| part.max(0.0))).map(f32::cbrt))
+    }
+
     #[test]
     fn categories_stand_out_from_the_canvas_and_from_each_other() {
         for theme in [Theme::DARK, Theme::LIGHT] {
             for (index, color) in theme.categories.into_iter().enumerate() {
                 assert!(contrast(color, theme.canvas) > 2.5, "category {index}");
-                for other in &theme.categories[..index] {
-                    let distance: i32 = (0..3).map(|c| (i32::from(color[c]) - i32::from(other[c])).abs()).sum();
-                    assert!(distance > 70, "{color:?} and {other:?}");
+                for (other, eyes) in theme.categories[..index].iter().flat_map(|other| EYES.map(|eyes| (other, eyes))) {
+                    let (a, b) = (seen(color, eyes), seen(*other, eyes));
+                    let distance = (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt();
+                    assert!(distance > 0.06, "{color:?} and {other:?} for {eyes:?}: {distance}");
                 }
             }
         }

@@ -1,4 +1,5 @@
 //! Reads a recording and prints how long that took and what came: `cargo run --release -p vramscope-collector --example read FILE`.
+#![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::path::Path;
 use std::time::Instant;

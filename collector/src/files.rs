@@ -1,12 +1,13 @@
 //! Recordings on disk: finding them, and reading one.
 
 use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use crossbeam_channel::Sender;
 use vramscope_trace::{Progress, SourceMessage};
 
-use crate::sources::torch_snapshot;
+use crate::sources::{recording, torch_snapshot};
 
 /// A recording on disk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +21,8 @@ pub struct Recording {
 }
 
 /// File name endings of recordings in a folder.
-const ENDINGS: [&str; 7] = [".pickle", ".pkl", ".pickle.gz", ".pkl.gz", ".json", ".json.gz", ".html"];
+const ENDINGS: [&str; 8] =
+    [".pickle", ".pkl", ".pickle.gz", ".pkl.gz", ".json", ".json.gz", ".html", vramscope_recording::ENDING];
 
 /// The recordings at `path`: a file is itself, a folder all recordings directly in it, ranks in order.
 ///
@@ -77,7 +79,7 @@ pub fn read_file(path: &Path, progress: &Progress, out: &Sender<SourceMessage>) 
         Ok((metadata.len(), file))
     });
     match opened {
-        Ok((bytes, file)) => torch_snapshot::read(Box::new(file), bytes, progress, out),
+        Ok((bytes, file)) => read_stream(file, bytes, progress, out),
         // If nobody listens any more, nobody misses it.
         Err(error) => drop(out.send(SourceMessage::Failed(format!("cannot be opened: {error}")))),
     }
@@ -85,7 +87,24 @@ pub fn read_file(path: &Path, progress: &Progress, out: &Sender<SourceMessage>) 
 
 /// Reads a recording in memory, as [`read_file`] does.
 pub fn read_bytes(bytes: &[u8], progress: &Progress, out: &Sender<SourceMessage>) {
-    torch_snapshot::read(Box::new(bytes), bytes.len() as u64, progress, out);
+    read_stream(bytes, bytes.len() as u64, progress, out);
+}
+
+/// Reads a recording from a stream of about `packed_bytes` bytes, as [`read_file`] does. Packed streams may unpack to a multiple
+/// of that.
+pub fn read_stream(mut source: impl Read + Send, packed_bytes: u64, progress: &Progress, out: &Sender<SourceMessage>) {
+    let mut head = Vec::new();
+    if let Err(error) = source.by_ref().take(vramscope_recording::MAGIC.len() as u64).read_to_end(&mut head) {
+        // If nobody listens any more, nobody misses it.
+        return drop(out.send(SourceMessage::Failed(format!("cannot be read: {error}"))));
+    }
+    let is_recording = head == vramscope_recording::MAGIC;
+    let whole = Cursor::new(head).chain(source);
+    if is_recording {
+        recording::read(BufReader::new(whole), packed_bytes, progress, out);
+    } else {
+        torch_snapshot::read(Box::new(whole), packed_bytes, progress, out);
+    }
 }
 
 #[cfg(test)]

@@ -7,5 +7,5 @@ pub mod sources;
 
 mod files;
 
-pub use files::{Recording, find_recordings, read_bytes, read_file};
+pub use files::{Recording, find_recordings, read_bytes, read_file, read_stream};
 pub use vramscope_trace::SourceMessage;

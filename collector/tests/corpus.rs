@@ -1,4 +1,5 @@
 //! Real recordings against PyTorch's own counters: allocated and reserved must be right to the byte.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod replay;
 

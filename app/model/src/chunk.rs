@@ -35,6 +35,18 @@ impl<R> Default for Table<R> {
     }
 }
 
+/// Rows of a chunk.
+#[inline]
+fn chunk_len(chunk: u32) -> u32 {
+    FIRST << chunk.min(GROWING)
+}
+
+/// Rows of all chunks before one.
+#[inline]
+fn rows_before(chunk: u32) -> u32 {
+    FIRST * ((1 << chunk.min(GROWING)) - 1) + LARGEST * chunk.saturating_sub(GROWING)
+}
+
 /// Chunk and offset of a row.
 #[inline]
 fn locate(index: u32) -> (usize, usize) {
@@ -67,21 +79,21 @@ impl<R> Table<R> {
 
     /// Rows from `start` on, in order.
     pub(crate) fn iter_from(&self, start: u32) -> impl Iterator<Item = &R> {
-        (start..self.len).filter_map(|index| self.get(index))
+        let (chunk, offset) = locate(start);
+        let rest = self.chunks.get(chunk..).unwrap_or_default().iter();
+        rest.flat_map(|chunk| chunk.iter()).skip(offset).take(self.len.saturating_sub(start) as usize)
     }
 
     /// How many leading rows satisfy `holds`, which must hold for a prefix and for nothing after it.
+    #[inline]
     pub(crate) fn partition_point(&self, mut holds: impl FnMut(&R) -> bool) -> u32 {
-        let (mut low, mut high) = (0, self.len);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.get(middle).is_some_and(&mut holds) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let Some(last) = self.len.checked_sub(1) else { return 0 };
+        // The last row decides about the last chunk; of the others, which all are full, their own last rows.
+        let chunks = &self.chunks[..locate(last).0];
+        let chunk = chunks.partition_point(|chunk| chunk.last().is_some_and(&mut holds));
+        let before = rows_before(chunk as u32);
+        let rows = &self.chunks[chunk][..(self.len - before).min(chunk_len(chunk as u32)) as usize];
+        before + rows.partition_point(holds) as u32
     }
 
     /// Bytes of the chunks this view shares.
@@ -96,8 +108,7 @@ impl<R: Default> Table<R> {
     pub(crate) fn push(&mut self) -> &R {
         let (chunk, offset) = locate(self.len);
         if chunk == self.chunks.len() {
-            let rows = if (chunk as u32) < GROWING { FIRST << chunk } else { LARGEST };
-            Arc::make_mut(&mut self.chunks).push((0..rows).map(|_| R::default()).collect());
+            Arc::make_mut(&mut self.chunks).push((0..chunk_len(chunk as u32)).map(|_| R::default()).collect());
         }
         self.len += 1;
         &self.chunks[chunk][offset]
@@ -137,8 +148,9 @@ mod tests {
         let mut expected = (0, 0);
         for index in 0..200_000 {
             let (chunk, offset) = locate(index);
-            let len = if (chunk as u32) < GROWING { FIRST << chunk } else { LARGEST } as usize;
+            let len = chunk_len(chunk as u32) as usize;
             assert_eq!((chunk, offset), expected);
+            assert_eq!(rows_before(chunk as u32) as usize + offset, index as usize);
             expected = if offset + 1 == len { (chunk + 1, 0) } else { (chunk, offset + 1) };
         }
     }

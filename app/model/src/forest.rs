@@ -157,10 +157,23 @@ impl Series {
         found
     }
 
-    /// First, last, extremes over the closed range of positions, and the first position of the maximum.
-    pub(crate) fn column(&self, from: u32, to: u32, work: &mut Work) -> Column {
-        let first = self.point_at(from, work);
-        let last = self.point_at(to, work);
+    /// First, last and extremes from each edge to the next, both included, and the first position of the maximum.
+    /// Edges must not fall.
+    pub(crate) fn columns(&self, edges: impl Iterator<Item = u32>, work: &mut Work) -> Vec<Column> {
+        let mut columns = Vec::with_capacity(edges.size_hint().0);
+        let mut before: Option<(u32, Option<u32>)> = None;
+        for edge in edges {
+            let point = self.point_at(edge, work);
+            if let Some((from, first)) = before {
+                columns.push(self.column(from, first, point, work));
+            }
+            before = Some((edge, point));
+        }
+        columns
+    }
+
+    /// The column from position `from` on, with `first` and `last` the points in force at its ends.
+    fn column(&self, from: u32, first: Option<u32>, last: Option<u32>, work: &mut Work) -> Column {
         let before = first.map_or(0, |index| self.read(0, index).0);
         let start = first.map_or(0, |index| index + 1);
         let end = last.map_or(0, |index| index + 1);
@@ -259,7 +272,7 @@ mod tests {
                     last: *values.last().unwrap(),
                     peak_at: Position(from + values.iter().position(|value| *value == max).unwrap() as u32),
                 };
-                prop_assert_eq!(series.column(from, to, &mut work), expected);
+                prop_assert_eq!(series.columns([from, to].into_iter(), &mut work), vec![expected]);
             }
             let max = *plain.iter().max().unwrap();
             let first = plain.iter().position(|value| *value == max).unwrap() as u32;
@@ -275,7 +288,7 @@ mod tests {
         }
         for width in [10, 1_000, 100_000, 999_990] {
             let mut work = Work::default();
-            series.column(5, 5 + width, &mut work);
+            series.columns([5, 5 + width].into_iter(), &mut work);
             // Two binary searches of 20 steps, 30 reads a level and a descent of 16 reads a level over 5 levels.
             assert!(work.rows <= 2 * 20 + 5 * (30 + 16), "{} rows for {width} points", work.rows);
         }

@@ -29,6 +29,7 @@ pub(crate) struct Inner {
     /// By lane, then metric.
     pub(crate) series: Vec<[Series; 4]>,
     pub(crate) problems: Vec<Problem>,
+    pub(crate) told_problems: Vec<Problem>,
     pub(crate) time_axis: TimeAxis,
     pub(crate) recording_start: Position,
 }
@@ -70,6 +71,12 @@ impl History {
     /// What is odd in the data, as source and ingest found it: one entry a kind, in the order of the kinds.
     pub fn problems(&self) -> Vec<Problem> {
         self.inner.problems.clone()
+    }
+
+    /// The part of [`Self::problems`] that the source told, by kind in the order of the first telling. The rest follows from
+    /// the events.
+    pub fn told_problems(&self) -> &[Problem] {
+        &self.inner.told_problems
     }
 
     /// All lanes, by number.
@@ -154,13 +161,12 @@ impl History {
     pub fn columns_counted(&self, lane: LaneId, metric: Metric, edges: &[Position], work: &mut Work) -> Vec<Column> {
         let Some(series) = self.points(lane, metric) else { return Vec::new() };
         let end = self.end();
-        edges
-            .windows(2)
-            .map(|edge| {
-                let from = edge[0].min(end);
-                series.column(from.0, edge[1].min(end).max(from).0, work)
-            })
-            .collect()
+        let mut highest = Position::START;
+        let rising = edges.iter().map(|edge| {
+            highest = highest.max((*edge).min(end));
+            highest.0
+        });
+        series.columns(rising, work)
     }
 
     /// The largest value of a counter and the first position where it held, the state at the recording's start included.

@@ -30,6 +30,8 @@ pub struct Ingest {
     spans: Spans,
     checkpoints: Checkpoints,
     problems: Vec<Problem>,
+    /// Those of them that sources told.
+    told_problems: Vec<Problem>,
     /// How many leading events state what was so before recording began, and whether that part is over.
     start_facts: u32,
     started: bool,
@@ -56,6 +58,7 @@ impl Ingest {
             }
         }
         for problem in batch.problems {
+            Problem::note(&mut self.told_problems, problem.kind, problem.count, || problem.example.clone());
             Problem::note(&mut self.problems, problem.kind, problem.count, || problem.example);
         }
         for event in &batch.events {
@@ -78,6 +81,7 @@ impl Ingest {
             lanes: self.lanes.iter().map(|lane| lane.facts.clone()).collect(),
             series: self.lanes.iter().map(|lane| lane.series.clone()).collect(),
             problems,
+            told_problems: self.told_problems.clone(),
             time_axis: self.clock.axis(),
             recording_start: Position(self.start_facts),
         };

@@ -24,8 +24,16 @@ pub use ids::{BlockId, EventSeq, LaneId, Metric, Position, SegmentId, Work};
 pub use ingest::Ingest;
 pub use queries::block_map::{BlockMap, GapKind, MapItem, MapWhat, block_map};
 pub use queries::dump::dump;
-pub use queries::fit::{Elsewhere, Fit, fit, round_request, segment_bytes_for};
+pub use queries::fit::{Elsewhere, Fit, fit};
+pub use queries::forecast::{Forecast, ForecastCause, Forecaster, StepFacts, step_facts};
 pub use queries::fragmentation::{Fragmentation, PoolFigures, fragmentation};
 pub use queries::holders::{Holder, Holders, holders};
+pub use queries::leaks::{Beat, Leaks, Suspect, Workspace, leaks};
 pub use queries::pinning::{Pin, pinning};
+pub use queries::requests::requests;
 pub use queries::snapshot::{BlockState, LaneState, SegmentState, Snapshot};
+pub use queries::steps::{Phase, PhaseSpan, Step, StepSource, Steps, steps};
+pub use queries::why::{
+    Advice, Answer, Asked, Capacity, CapacitySource, Cause, Growth, Holding, MessageFigures, MessageFormat, OomMessage,
+    PathNode, ProcessUse, Why, explain, messages, why,
+};

@@ -3,7 +3,7 @@
 //! | table | row | bytes |
 //! | --- | --- | --- |
 //! | events | running maximum of times, subject, place, tag | 16 |
-//! | blocks | facts, and the positions of its two frees | 56 |
+//! | blocks | facts, and the positions of its two frees | 64 |
 //! | segments | facts, and the position of its end | few rows |
 //! | ops | a range mapped into or out of an expandable segment | few rows |
 //! | extras | events that do not fit the compact row, word for word | few rows |
@@ -85,8 +85,9 @@ impl EventRow {
     }
 }
 
-/// One block.
+/// One block. Aligned to a cache line: snapshots visit rows all over the table, each once.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct BlockRow {
     pub(crate) address: AtomicU64,
     pub(crate) bytes: AtomicU64,

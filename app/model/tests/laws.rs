@@ -98,8 +98,9 @@ fn check_tiling(history: &History, state: &LaneState) {
 fn check_pins(state: &LaneState, releasable: u64) {
     for pin in pinning(state, 3) {
         let mut without = state.clone();
-        let segment = without.segments.iter_mut().find(|segment| segment.segment == pin.segment).unwrap();
-        let at = segment.blocks.iter().position(|block| block.id == pin.block).unwrap();
+        let segment =
+            without.segments.iter_mut().find(|segment| segment.segment == pin.segment).expect("a pin's segment");
+        let at = segment.blocks.iter().position(|block| block.id == pin.block).expect("a pin's block");
         let freed = segment.blocks.remove(at);
         let gained = fragmentation(&without).releasable - releasable;
         assert!(pin.pinned_bytes <= gained && gained <= pin.pinned_bytes + freed.bytes, "{pin:?} gains {gained}");

@@ -12,8 +12,10 @@ use crate::session::Session;
 
 /// What to open and how.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  vramscope open snapshot.pickle\n  vramscope open ranks/\n  vramscope open --demo\n  \
-                        vramscope open snapshot.pickle --png peak.png --at peak --scale 2")]
+#[command(
+    after_help = "Examples:\n  vramscope open snapshot.pickle\n  vramscope open ranks/\n  vramscope open --demo\n  \
+                        vramscope open snapshot.pickle --png peak.png --at peak --scale 2"
+)]
 pub(super) struct OpenArguments {
     /// Recordings, or folders with one for each rank
     #[arg(required_unless_present = "demo")]
@@ -21,6 +23,9 @@ pub(super) struct OpenArguments {
     /// Open a recording that comes with the program
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEMOS[0].name, conflicts_with = "files")]
     demo: Option<String>,
+    /// Close the window once everything has been read and painted; for measuring
+    #[arg(long, hide = true, conflicts_with = "png")]
+    quit_when_ready: bool,
     #[command(flatten)]
     picture: picture::PictureArguments,
 }
@@ -36,6 +41,9 @@ pub(super) fn run(arguments: &OpenArguments) -> Result<(), String> {
             let wake: Wake = Arc::new(|| ());
             picture::paint(open(&wake)?, &arguments.picture, path)
         }
-        None => window::show(open, arguments.picture.theme()),
+        None => {
+            let (theme, quit_when_ready) = (arguments.picture.theme(), arguments.quit_when_ready);
+            window::show(open, window::Opening { theme, quit_when_ready })
+        }
     }
 }

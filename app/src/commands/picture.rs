@@ -40,6 +40,7 @@ pub(super) struct PictureArguments {
 enum View {
     All,
     Timeline,
+    Map,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,7 +101,7 @@ pub(super) fn paint(mut session: Session, arguments: &PictureArguments, path: &P
     if let RunState::Failed(sentence) = &run.state
         && history.lanes().is_empty()
     {
-        return Err(sentence.clone());
+        return Err(format!("{} {sentence}", run.origin));
     }
     let size = egui::vec2(arguments.size.0, arguments.size.1);
     let mut screen = Offscreen::new(size, arguments.scale, arguments.theme().unwrap_or(egui::Theme::Dark));
@@ -115,6 +116,7 @@ pub(super) fn paint(mut session: Session, arguments: &PictureArguments, path: &P
     let image = match arguments.view {
         View::All => image,
         View::Timeline => cut(&image, app.area(Part::Timeline), arguments.scale)?,
+        View::Map => cut(&image, app.area(Part::Map), arguments.scale)?,
     };
     write_png(path, &image)
 }

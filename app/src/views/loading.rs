@@ -16,7 +16,7 @@ pub struct LoadingPage<'a> {
     pub label: &'a str,
     /// Bytes read, and bytes in all; 0 in all = unknown.
     pub progress: (u64, u64),
-    /// Why it failed, as a sentence.
+    /// Why it failed; goes on after the label.
     pub failed: Option<&'a str>,
     /// Where wishes go.
     pub commands: &'a Commands,
@@ -64,11 +64,12 @@ fn reading(ui: &mut Ui, page: &LoadingPage<'_>, width: f32) {
 
 fn failed(ui: &mut Ui, page: &LoadingPage<'_>, sentence: &str) {
     let theme = page.theme;
-    let title = format!("{} cannot be shown", page.label);
+    let title = "This recording cannot be shown".to_owned();
     let galley = ui.painter().layout_no_wrap(title, theme::strong(BODY), theme.danger);
     let (rect, _) = ui.allocate_exact_size(galley.size(), Sense::hover());
     ui.painter().galley(Align2::CENTER_CENTER.anchor_size(rect.center(), galley.size()).min, galley, theme.danger);
     ui.add_space(2.0 * UNIT);
+    let sentence = format!("{} {sentence}.", page.label);
     ui.add(egui::Label::new(egui::RichText::new(sentence).color(theme.text)).wrap().halign(egui::Align::Center));
     ui.add_space(5.0 * UNIT);
     if controls::button(ui, theme, "Back to the start page").clicked() {

@@ -13,22 +13,33 @@ use crate::widgets::{bytes, number, time};
 /// Height of the line in points.
 pub const HEIGHT: f32 = 7.0 * UNIT;
 
-/// Paints the line into the whole of `ui`. `problems` are the source's and the core's, one entry a kind.
-pub fn show(ui: &mut Ui, ctx: &Ctx<'_>, problems: &[Problem], open: bool) {
-    let all = ui.max_rect();
-    ui.painter().rect_filled(all, 0.0, ctx.theme.panel);
-    let builder = UiBuilder::new()
-        .max_rect(all.shrink2(vec2(4.0 * UNIT, 0.0)))
-        .layout(Layout::left_to_right(Align::Center));
-    ui.scope_builder(builder, |ui| {
-        ui.spacing_mut().item_spacing.x = 5.0 * UNIT;
-        ui.spacing_mut().interact_size.y = 5.0 * UNIT;
-        position(ui, ctx);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| complaints(ui, ctx, problems, open));
-    });
+/// Room that must be left for the file's format to be named.
+const FORMAT_ROOM: f32 = 120.0 * UNIT;
+
+/// What the line shows beside the cursor.
+pub struct StatusLine<'a> {
+    /// What is odd in the data, one entry a kind.
+    pub problems: &'a [Problem],
+    /// Whether the list of problems is open.
+    pub open: bool,
+    /// Why something could not be done, as a sentence.
+    pub notice: Option<&'a str>,
 }
 
-fn position(ui: &mut Ui, ctx: &Ctx<'_>) {
+/// Paints the line into the whole of `ui`.
+pub fn show(ui: &mut Ui, ctx: &Ctx<'_>, line: &StatusLine<'_>) {
+    let all = ui.max_rect();
+    ui.painter().rect_filled(all, 0.0, ctx.theme.panel);
+    let room = all.shrink2(vec2(4.0 * UNIT, 0.0));
+    let mut ui = ui.new_child(UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center)));
+    ui.shrink_clip_rect(all);
+    ui.spacing_mut().item_spacing.x = 5.0 * UNIT;
+    ui.spacing_mut().interact_size.y = 5.0 * UNIT;
+    position(&mut ui, ctx, line.notice);
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| complaints(ui, ctx, line.problems, line.open));
+}
+
+fn position(ui: &mut Ui, ctx: &Ctx<'_>, notice: Option<&str>) {
     let theme = ctx.theme;
     let pair = |ui: &mut Ui, label: &str, value: String| {
         ui.horizontal(|ui| {
@@ -47,7 +58,9 @@ fn position(ui: &mut Ui, ctx: &Ctx<'_>) {
     if let Some((label, bytes)) = happened(ctx, at) {
         pair(ui, &label, bytes.map_or_else(String::new, bytes::text)).on_hover_text("The last event before the cursor");
     }
-    if let Some(info) = ctx.history.info() {
+    if let Some(sentence) = notice {
+        ui.label(RichText::new(sentence).font(theme::font(SMALL)).color(theme.danger));
+    } else if let Some(info) = ctx.history.info().filter(|_| ui.available_width() > FORMAT_ROOM) {
         ui.label(theme.hint(info.format.clone()));
     }
 }

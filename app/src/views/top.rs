@@ -15,16 +15,27 @@ pub const HEIGHT: f32 = 12.0 * UNIT;
 
 /// What the bar shows of the open recordings.
 pub struct TopBar<'a> {
-    /// Names of all recordings, ranks in order.
-    pub runs: Vec<&'a str>,
+    /// All recordings, ranks in order.
+    pub runs: Vec<RunEntry<'a>>,
     /// The one that is shown.
     pub run: usize,
     /// Its file.
     pub origin: &'a str,
     /// Bytes read and bytes in all, while it is being read.
     pub loading: Option<(u64, u64)>,
-    /// Why it could not be read to its end, as a sentence.
+    /// Why it could not be read to its end; goes on after its name.
     pub failed: Option<&'a str>,
+}
+
+/// One recording in the list of all.
+#[derive(Clone, Copy, Debug)]
+pub struct RunEntry<'a> {
+    /// Its name.
+    pub label: &'a str,
+    /// Its highest allocated value in bytes.
+    pub peak: u64,
+    /// Whether it differs from the others.
+    pub odd: bool,
 }
 
 /// Paints the bar into the whole of `ui`.
@@ -33,11 +44,11 @@ pub fn show(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>) {
     ui.painter().rect_filled(all, 0.0, theme.panel);
     let inner = all.shrink2(vec2(3.0 * UNIT, 0.0));
     let builder = UiBuilder::new().max_rect(inner).layout(Layout::left_to_right(Align::Center));
-    ui.scope_builder(builder, |ui| {
-        ui.spacing_mut().item_spacing.x = UNIT;
-        left(ui, ctx, bar);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| right(ui, ctx));
-    });
+    let mut child = ui.new_child(builder);
+    child.shrink_clip_rect(all);
+    child.spacing_mut().item_spacing.x = UNIT;
+    left(&mut child, ctx, bar);
+    child.with_layout(Layout::right_to_left(Align::Center), |ui| right(ui, ctx));
     if let Some((done, total)) = bar.loading {
         let part = if total > 0 { (done as f64 / total as f64).min(1.0) as f32 } else { 0.0 };
         let line = Rect::from_min_size(all.left_bottom() - vec2(0.0, 2.0), vec2(all.width() * part, 2.0));
@@ -55,40 +66,13 @@ fn left(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>) {
     if home.on_hover_text("Start page").clicked() {
         ctx.commands.send(Command::ShowStart);
     }
-    let name = bar.runs.get(bar.run).copied().unwrap_or_default();
-    if bar.runs.len() > 1 {
-        let picker = picker(ui, ctx, "Recording", name, true);
-        Popup::menu(&picker).show(|ui| {
-            egui::ScrollArea::vertical().max_height(100.0 * UNIT).show(ui, |ui| {
-                for (index, name) in bar.runs.iter().enumerate() {
-                    if ui.selectable_label(index == bar.run, *name).clicked() {
-                        ctx.commands.send(Command::ShowRun(index));
-                    }
-                }
-            });
-        });
-        picker.on_hover_text(bar.origin);
-    } else {
-        picker(ui, ctx, "Recording", name, false).on_hover_text(bar.origin);
-    }
-    let lanes = ctx.history.lanes();
-    if let Some(lane) = lanes.iter().find(|lane| lane.id == ctx.lane) {
-        separator(ui, ctx);
-        let picker = picker(ui, ctx, "Device", &lane_name(lane), lanes.len() > 1);
-        if lanes.len() > 1 {
-            Popup::menu(&picker).show(|ui| {
-                for lane in lanes {
-                    if ui.selectable_label(lane.id == ctx.lane, lane_name(lane)).clicked() {
-                        ctx.commands.send(Command::ShowLane(lane.id));
-                    }
-                }
-            });
-        }
-    }
+    let name = bar.runs.get(bar.run).map_or("", |run| run.label);
+    recordings(ui, ctx, bar, name);
+    devices(ui, ctx);
     if let Some(sentence) = bar.failed {
         separator(ui, ctx);
         let text = egui::RichText::new("read only in part").font(theme::font(SMALL)).color(theme.danger);
-        ui.label(text).on_hover_text(sentence);
+        ui.label(text).on_hover_text(format!("{name} {sentence}."));
     }
     if let Some((done, total)) = bar.loading {
         separator(ui, ctx);
@@ -97,6 +81,61 @@ fn left(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>) {
         if controls::button(ui, theme, "Cancel").clicked() {
             ctx.commands.send(Command::CancelLoading);
         }
+    }
+}
+
+/// The name of what is shown; of several, a list with the peak of each.
+fn recordings(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>, name: &str) {
+    let theme = ctx.theme;
+    let picker = picker(ui, ctx, "Recording", name, bar.runs.len() > 1);
+    if bar.runs.len() > 1 {
+        Popup::menu(&picker).show(|ui| {
+            ui.label(theme.hint("highest allocated"));
+            egui::ScrollArea::vertical().max_height(100.0 * UNIT).show(ui, |ui| {
+                for (index, run) in bar.runs.iter().enumerate() {
+                    let odd = if run.odd { "  \u{2022} differs from the others" } else { "" };
+                    let mut text = egui::RichText::new(format!("{}   {}{odd}", run.label, bytes::text(run.peak)));
+                    if run.odd {
+                        text = text.color(theme.warn);
+                    }
+                    if ui.selectable_label(index == bar.run, text).clicked() {
+                        ctx.commands.send(Command::ShowRun(index));
+                    }
+                }
+            });
+        });
+        if bar.runs.iter().any(|run| run.odd) {
+            let odd = bar.runs.get(bar.run).is_some_and(|run| run.odd);
+            let text = if odd { "differs from the others" } else { "one differs" };
+            let names: Vec<&str> = bar.runs.iter().filter(|run| run.odd).map(|run| run.label).collect();
+            let why = "Peaks that lie more than a tenth away from the median of all: ";
+            let text = egui::RichText::new(text).font(theme::font(SMALL)).color(theme.warn);
+            ui.label(text).on_hover_text(format!("{why}{}", names.join(", ")));
+        }
+    }
+    picker.on_hover_text(bar.origin);
+}
+
+/// The device that is shown, and a list of all there are. Devices that did nothing are listed, but there is nothing to show.
+fn devices(ui: &mut Ui, ctx: &Ctx<'_>) {
+    let lanes = ctx.history.lanes();
+    let Some(lane) = lanes.iter().find(|lane| lane.id == ctx.lane) else { return };
+    let visible = ctx.history.info().map_or(0, |info| info.devices_visible);
+    let idle: Vec<u16> = (0..visible).filter(|&id| lanes.iter().all(|lane| lane.device.0 != id)).collect();
+    separator(ui, ctx);
+    let choice = lanes.len() + idle.len() > 1;
+    let picker = picker(ui, ctx, "Device", &lane_name(lane), choice);
+    if choice {
+        Popup::menu(&picker).show(|ui| {
+            for lane in lanes {
+                if ui.selectable_label(lane.id == ctx.lane, lane_name(lane)).clicked() {
+                    ctx.commands.send(Command::ShowLane(lane.id));
+                }
+            }
+            for id in idle {
+                ui.add_enabled(false, egui::Button::selectable(false, format!("GPU {id}   no events")));
+            }
+        });
     }
 }
 

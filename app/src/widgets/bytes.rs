@@ -3,7 +3,7 @@
 use egui::{Response, RichText, Ui};
 
 use crate::theme::Theme;
-use crate::widgets::number;
+use crate::widgets::{copy, number};
 
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -57,9 +57,12 @@ pub fn label(ui: &mut Ui, theme: &Theme, bytes: u64) -> Response {
     styled(ui, theme.number(text(bytes)), bytes)
 }
 
-/// Like [`label`], with a look of its own.
+/// Like [`label`], with a look of its own. A right click offers both forms for copying.
 pub fn styled(ui: &mut Ui, text: RichText, bytes: u64) -> Response {
-    ui.label(text).on_hover_text(exact(bytes))
+    let shown = text.text().to_owned();
+    let response = ui.label(text).on_hover_text(exact(bytes));
+    copy::menu(&response, &[&shown, &bytes.to_string()]);
+    response
 }
 
 /// Reads what a person types for a size: `24 GiB`, `24g`, `23.65 GiB`, `80 GB` (decimal), `1024`.

@@ -90,7 +90,7 @@ pub fn legend(ui: &mut Ui, theme: &Theme, color: Color32, name: &str, value: &st
     let label = ui.painter().layout_no_wrap(name.to_owned(), theme::font(SMALL + 1.0), text);
     let number_color = if on { theme.text } else { theme.faint };
     let number = ui.painter().layout_no_wrap(value.to_owned(), theme::mono(SMALL + 1.0), number_color);
-    let room = number.size().x.max(9.0 * 7.0);
+    let room = if value.is_empty() { 0.0 } else { number.size().x.max(9.0 * 7.0) };
     let width = 4.0 * UNIT + label.size().x + 2.0 * UNIT + room + 2.0 * UNIT;
     let (rect, response) = ui.allocate_exact_size(vec2(width, CONTROL - UNIT), Sense::click());
     if response.hovered() {

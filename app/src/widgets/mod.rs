@@ -2,6 +2,8 @@
 
 pub mod bytes;
 pub mod controls;
+pub mod copy;
+pub mod fill;
 pub mod icon;
 pub mod number;
 pub mod steps;

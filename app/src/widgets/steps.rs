@@ -9,13 +9,12 @@ use vramscope_model::Column;
 pub struct StepStyle {
     /// From the base up to the lowest value of a column; `None` = not filled.
     pub fill: Option<Color32>,
-    /// Between the lowest and the highest value of a column.
-    pub band: Color32,
-    /// The upper edge.
-    pub line: Color32,
-    /// Thickness of the upper edge in points.
-    pub thickness: f32,
+    /// Between the lowest and the highest value of a column, and the upper edge itself; `None` = neither is drawn.
+    pub edge: Option<(Color32, Color32)>,
 }
+
+/// Thickness of the upper edge in points.
+const THICKNESS: f32 = 1.0;
 
 /// The area a series is painted into: bytes 0 at its bottom, `top` bytes at its upper edge.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +53,14 @@ pub fn add(mesh: &mut Mesh, area: &StepArea, columns: &[Column], style: StepStyl
         if let Some(fill) = style.fill {
             mesh.add_colored_rect(quad(low, area.rect.bottom()), fill);
         }
-        if low > high {
-            mesh.add_colored_rect(quad(high, low), style.band);
-        }
-        // The edge lies inside the value's own height, so that 0 bytes draw nothing below the base.
-        let edge = (high + style.thickness).min(area.rect.bottom().max(high));
-        if high < area.rect.bottom() {
-            mesh.add_colored_rect(quad(high, edge), style.line);
+        if let Some((band, line)) = style.edge {
+            if low > high {
+                mesh.add_colored_rect(quad(high, low), band);
+            }
+            // The edge lies inside the value's own height, so that 0 bytes draw nothing below the base.
+            if high < area.rect.bottom() {
+                mesh.add_colored_rect(quad(high, (high + THICKNESS).min(area.rect.bottom())), line);
+            }
         }
         start = end;
     }
@@ -78,9 +78,9 @@ mod tests {
     fn painted(columns: &[Column]) -> Mesh {
         let rect = Rect::from_min_max(pos2(0.0, 0.0), pos2(columns.len() as f32, 100.0));
         let area = StepArea { rect, top: 100.0, pixels_per_point: 1.0 };
-        let (fill, line) = (Some(Color32::DARK_GRAY), Color32::WHITE);
+        let (fill, edge) = (Some(Color32::DARK_GRAY), Some((Color32::GRAY, Color32::WHITE)));
         let mut mesh = Mesh::default();
-        add(&mut mesh, &area, columns, StepStyle { fill, band: Color32::GRAY, line, thickness: 1.0 });
+        add(&mut mesh, &area, columns, StepStyle { fill, edge });
         mesh
     }
 

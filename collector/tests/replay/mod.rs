@@ -1,11 +1,14 @@
 //! A slow, obvious replay of events, to hold readers against.
 
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use vramscope_trace::{Batch, Event, EventKind, Progress, ProblemKind, RunInfo, SourceMessage};
+use vramscope_trace::{
+    Batch, Dictionary, Event, EventKind, Problem, ProblemKind, Progress, RunInfo, SourceMessage, StackId,
+};
 
 /// Reads a file and gives everything that was said after the last reset.
 pub(crate) fn read(path: &Path) -> Vec<SourceMessage> {
@@ -54,14 +57,23 @@ pub(crate) struct Device {
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) devices: BTreeMap<u16, Device>,
-    pub(crate) problems: Vec<(ProblemKind, String)>,
+    pub(crate) problems: Vec<Problem>,
     pub(crate) info: Option<RunInfo>,
     pub(crate) failed: Option<String>,
     pub(crate) events: Vec<Event>,
+    pub(crate) dictionary: Dictionary,
 }
 
 impl Replay {
+    /// Of bytes in memory.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        Self::of(&read_bytes(bytes))
+    }
+
+    /// Of everything said after the last reset. The last message, and only that, must be an end.
     pub(crate) fn of(messages: &[SourceMessage]) -> Self {
+        let is_end = |message: &SourceMessage| matches!(message, SourceMessage::Done | SourceMessage::Failed(_));
+        assert!(messages.last().is_some_and(is_end) && messages.iter().filter(|message| is_end(message)).count() == 1);
         let mut replay = Self::default();
         for message in messages {
             match message {
@@ -88,8 +100,59 @@ impl Replay {
         after.checked_sub(1).map(|index| (curve[index].1, curve[index].2))
     }
 
+    /// The kinds of problems, sorted.
+    pub(crate) fn kinds(&self) -> Vec<ProblemKind> {
+        let mut kinds: Vec<ProblemKind> = self.problems.iter().map(|problem| problem.kind).collect();
+        kinds.sort_unstable();
+        kinds
+    }
+
+    /// The one problem of a kind; fails if there is none.
+    pub(crate) fn problem(&self, kind: ProblemKind) -> &Problem {
+        let found = self.problems.iter().find(|problem| problem.kind == kind);
+        found.unwrap_or_else(|| panic!("no {kind} among {:?}", self.problems))
+    }
+
+    /// Every event in words, names and stacks spelled out: equal for equal files, whatever order their names came in.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |event: &Event| {
+            let stack: Vec<String> = self.stack(stack_of(event)).iter().map(|frame| format!("{frame:?}")).collect();
+            let name = match event.kind {
+                EventKind::AnnotationBegin { name }
+                | EventKind::AnnotationEnd { name }
+                | EventKind::Other { name, .. } => self.dictionary.name(name),
+                _ => "",
+            };
+            let mut words = format!("{event:?}");
+            for id in ["StackId(", "NameId("] {
+                while let Some(at) = words.find(id) {
+                    let end = at + words[at..].find(')').unwrap() + 1;
+                    words.replace_range(at..end, "_");
+                }
+            }
+            format!("{words} {name} {}", stack.join(" < "))
+        };
+        self.events.iter().map(line).collect()
+    }
+
+    /// File, line and function of each frame of a stack, innermost first.
+    pub(crate) fn stack(&self, id: StackId) -> Vec<(String, u32, String)> {
+        let frames = self.dictionary.stack(id).iter().map(|&frame| self.dictionary.frame(frame).unwrap());
+        let text = |name| self.dictionary.name(name).to_owned();
+        frames.map(|frame| (text(frame.file), frame.line, text(frame.function))).collect()
+    }
+
+    /// The device that exactly one has events on.
+    pub(crate) fn device(&self) -> &Device {
+        assert_eq!(self.devices.len(), 1, "{:?}", self.devices.keys());
+        self.devices.values().next().unwrap()
+    }
+
     fn batch(&mut self, batch: &Batch) {
-        self.problems.extend(batch.problems.iter().map(|problem| (problem.kind, problem.example.clone())));
+        for chunk in &batch.dictionary {
+            assert!(self.dictionary.push(chunk.clone()), "a dictionary chunk does not continue the last one");
+        }
+        self.problems.extend(batch.problems.iter().cloned());
         for event in &batch.events {
             self.events.push(*event);
             self.devices.entry(event.device.0).or_default().event(event);
@@ -98,7 +161,8 @@ impl Replay {
 }
 
 impl Device {
-    fn event(&mut self, event: &Event) {
+    /// Applies one event.
+    pub(crate) fn event(&mut self, event: &Event) {
         match event.kind {
             EventKind::SegmentAlloc { address, bytes, .. } | EventKind::SegmentMap { address, bytes, .. } => {
                 self.segments.insert(address, bytes);
@@ -106,12 +170,14 @@ impl Device {
             }
             EventKind::SegmentFree { address, bytes } => {
                 self.segments.remove(&address);
-                self.reserved -= bytes;
+                self.reserved = self.reserved.saturating_sub(bytes);
             }
-            EventKind::SegmentUnmap { bytes, .. } => self.reserved -= bytes,
+            EventKind::SegmentUnmap { bytes, .. } => self.reserved = self.reserved.saturating_sub(bytes),
             EventKind::BlockAlloc { address, bytes, requested, at_start, .. } => {
-                if let Some((bytes, _, false)) = self.blocks.insert(address, (bytes, requested, false)) {
-                    self.allocated -= bytes;
+                match self.blocks.insert(address, (bytes, requested, false)) {
+                    Some((old, _, false)) => self.allocated -= old,
+                    Some((old, _, true)) => self.pending -= old,
+                    None => {}
                 }
                 self.allocated += bytes;
                 self.base += if at_start { bytes } else { 0 };
@@ -136,5 +202,17 @@ impl Device {
         self.peak_allocated = self.peak_allocated.max(self.allocated);
         self.peak_reserved = self.peak_reserved.max(self.reserved);
         self.curve.push((event.time.map_or(i64::MIN, vramscope_trace::TimeNs::micros), self.allocated, self.reserved));
+    }
+}
+
+/// The stack an event carries.
+pub(crate) fn stack_of(event: &Event) -> StackId {
+    match event.kind {
+        EventKind::SegmentAlloc { stack, .. }
+        | EventKind::SegmentMap { stack, .. }
+        | EventKind::BlockAlloc { stack, .. }
+        | EventKind::FreeRequested { stack, .. }
+        | EventKind::OutOfMemory { stack, .. } => stack,
+        _ => StackId::NONE,
     }
 }

@@ -112,4 +112,40 @@ pub enum Counter {
     DeviceUsed,
     /// Bytes in use by this process, as the driver counts them.
     ProcessUsed,
+    /// Bytes free on the device. Free and used need not add up to the total.
+    DeviceFree,
+    /// Bytes the driver keeps for itself and counts neither as used nor as free.
+    DeviceReserved,
+    /// Bytes of segments of this process's framework allocator, by its own count.
+    FrameworkReserved,
+    /// Bytes of blocks in use of this process's framework allocator, by its own count.
+    FrameworkAllocated,
+    /// Bytes this process took from the driver outside its framework's allocator: libraries, communicators, the user's own.
+    OutsideFramework,
+    /// Bytes of host memory this process has pinned for the devices, all of them together.
+    HostPinned,
+    /// Percent of the time in which the device was busy.
+    BusyPercent,
+    /// Temperature in degrees Celsius.
+    Temperature,
+    /// Power drawn, in milliwatts.
+    Power,
+}
+
+impl Counter {
+    /// Every counter.
+    pub const ALL: [Self; 12] = [
+        Self::DeviceTotal,
+        Self::DeviceUsed,
+        Self::ProcessUsed,
+        Self::DeviceFree,
+        Self::DeviceReserved,
+        Self::FrameworkReserved,
+        Self::FrameworkAllocated,
+        Self::OutsideFramework,
+        Self::HostPinned,
+        Self::BusyPercent,
+        Self::Temperature,
+        Self::Power,
+    ];
 }

@@ -1,10 +1,10 @@
 //! Builds a dictionary: every text, frame and stack gets one id by its content, however often it is mentioned.
 
-use std::hash::Hasher;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use rustc_hash::FxHasher;
 
 use crate::{Dictionary, DictionaryChunk, Frame, FrameId, NameId, StackId};
 
@@ -15,7 +15,7 @@ const MOST: u32 = u32::MAX - 1;
 /// The largest total length of the texts of one chunk in bytes; a fuller chunk is closed before the next text.
 const CHUNK_TEXT: usize = 1 << 30;
 
-/// Gives out ids by content. Holds one copy of everything; what [`Interner::take_chunk`] hands on is shared, not copied.
+/// Gives out ids by content. Holds one copy of everything; what [`Interner::take_chunks`] hands on is shared, not copied.
 #[derive(Debug)]
 pub struct Interner {
     known: Dictionary,
@@ -24,6 +24,7 @@ pub struct Interner {
     names: HashTable<u32>,
     frames: HashTable<u32>,
     stacks: HashTable<u32>,
+    key: Key,
     overflowed: bool,
 }
 
@@ -33,25 +34,39 @@ impl Default for Interner {
     }
 }
 
-fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(bytes);
-    hasher.finish()
-}
+/// Hashes with a key that no file can know. With a known hash function a file could choose texts or frames that all meet in one
+/// place of a table, and reading it would take the square of its size.
+#[derive(Clone, Copy, Debug)]
+struct Key(u64, u64);
 
-fn hash_frame(frame: Frame) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write_u64(u64::from(frame.file.0) << 32 | u64::from(frame.function.0));
-    hasher.write_u32(frame.line);
-    hasher.finish()
-}
-
-fn hash_stack(frames: &[FrameId]) -> u64 {
-    let mut hasher = FxHasher::default();
-    for frame in frames {
-        hasher.write_u32(frame.0);
+impl Key {
+    fn new() -> Self {
+        let random = RandomState::new();
+        Self(random.hash_one(0), random.hash_one(1) | 1)
     }
-    hasher.finish()
+
+    fn mix(self, hash: u64, word: u64) -> u64 {
+        let wide = u128::from(hash ^ word) * u128::from(self.1);
+        (wide as u64) ^ ((wide >> 64) as u64)
+    }
+
+    fn bytes(self, bytes: &[u8]) -> u64 {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let hash = words.iter().fold(self.0, |hash, word| self.mix(hash, u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.mix(self.mix(hash, u64::from_le_bytes(last)), bytes.len() as u64)
+    }
+
+    fn frame(self, frame: Frame) -> u64 {
+        let names = u64::from(frame.file.0) << 32 | u64::from(frame.function.0);
+        self.mix(self.mix(self.0, names), frame.line.into())
+    }
+
+    fn stack(self, frames: &[FrameId]) -> u64 {
+        let hash = frames.iter().fold(self.0, |hash, frame| self.mix(hash, frame.0.into()));
+        self.mix(hash, frames.len() as u64)
+    }
 }
 
 impl Interner {
@@ -64,6 +79,7 @@ impl Interner {
             names: HashTable::new(),
             frames: HashTable::new(),
             stacks: HashTable::new(),
+            key: Key::new(),
             overflowed: false,
         };
         interner.name("");
@@ -73,7 +89,8 @@ impl Interner {
 
     /// The id of a text.
     pub fn name(&mut self, text: &str) -> NameId {
-        let hash = hash_bytes(text.as_bytes());
+        let key = self.key;
+        let hash = key.bytes(text.as_bytes());
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.name(NameId(id)).unwrap_or_else(|| known.name(NameId(id)));
         if let Some(&id) = self.names.find(hash, |&id| lookup(id) == text) {
@@ -91,13 +108,14 @@ impl Interner {
         self.open.name_ends.push(self.open.text.len() as u32);
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.name(NameId(id)).unwrap_or_else(|| known.name(NameId(id)));
-        self.names.insert_unique(hash, id, |&id| hash_bytes(lookup(id).as_bytes()));
+        self.names.insert_unique(hash, id, |&id| key.bytes(lookup(id).as_bytes()));
         NameId(id)
     }
 
     /// The id of a frame.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
-        let hash = hash_frame(frame);
+        let key = self.key;
+        let hash = key.frame(frame);
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.frame(FrameId(id)).or_else(|| known.frame(FrameId(id)));
         if let Some(&id) = self.frames.find(hash, |&id| lookup(id) == Some(frame)) {
@@ -111,13 +129,14 @@ impl Interner {
         self.open.frames.push(frame);
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.frame(FrameId(id)).or_else(|| known.frame(FrameId(id)));
-        self.frames.insert_unique(hash, id, |&id| lookup(id).map_or(0, hash_frame));
+        self.frames.insert_unique(hash, id, |&id| lookup(id).map_or(0, |frame| key.frame(frame)));
         FrameId(id)
     }
 
     /// The id of a stack, frames innermost first.
     pub fn stack(&mut self, frames: &[FrameId]) -> StackId {
-        let hash = hash_stack(frames);
+        let key = self.key;
+        let hash = key.stack(frames);
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.stack(StackId(id)).unwrap_or_else(|| known.stack(StackId(id)));
         if let Some(&id) = self.stacks.find(hash, |&id| lookup(id) == frames) {
@@ -137,7 +156,7 @@ impl Interner {
         self.open.stack_ends.push(end);
         let (known, open) = (&self.known, &self.open);
         let lookup = |id: u32| open.stack(StackId(id)).unwrap_or_else(|| known.stack(StackId(id)));
-        self.stacks.insert_unique(hash, id, |&id| hash_stack(lookup(id)));
+        self.stacks.insert_unique(hash, id, |&id| key.stack(lookup(id)));
         StackId(id)
     }
 

@@ -10,16 +10,16 @@ mod event;
 mod ids;
 mod intern;
 mod problem;
+mod requests;
 mod run_info;
 mod settings;
 
 pub use batch::{Batch, Progress, SourceMessage};
 pub use dictionary::{Dictionary, DictionaryChunk, Frame};
 pub use event::{Event, EventKind, Origin};
-pub use ids::{
-    Counter, DeviceId, FrameId, NameId, Pool, PoolOwner, ProcessId, SizeClass, StackId, StreamId, TimeNs,
-};
+pub use ids::{Counter, DeviceId, FrameId, NameId, Pool, PoolOwner, ProcessId, SizeClass, StackId, StreamId, TimeNs};
 pub use intern::Interner;
 pub use problem::{Problem, ProblemKind};
+pub use requests::{Action, DriverPlace, Request, Requests, StartBlock, StartRun, StartState};
 pub use run_info::RunInfo;
 pub use settings::AllocatorSettings;

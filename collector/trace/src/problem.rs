@@ -85,21 +85,39 @@ impl ProblemKind {
     /// One sentence for people: what it means and what still works.
     pub fn explanation(self) -> &'static str {
         match self {
-            Self::UnknownAddress => "Events name addresses that are not in any known block or segment; their bytes cannot be placed.",
+            Self::UnknownAddress => {
+                "Events name addresses that are not in any known block or segment; their bytes cannot be placed."
+            }
             Self::Overlap => "Blocks lie over others that were still in use; the later one is believed.",
             Self::DoubleFree => "Blocks were freed that were already free; the second free is ignored.",
-            Self::SizesDisagree => "Sizes in the file contradict each other; the events are believed, and the difference is stated.",
-            Self::ClockStep => "Times go backwards or never move, so the axis shows event numbers; the order of events is reliable.",
+            Self::SizesDisagree => {
+                "Sizes in the file contradict each other; the events are believed, and the difference is stated."
+            }
+            Self::ClockStep => {
+                "Times go backwards or never move, so the axis shows event numbers; the order of events is reliable."
+            }
             Self::LateEvent => "Some events arrived after later ones.",
             Self::LostEvents => "The recorder had to drop events; figures after that point may be off.",
-            Self::TruncatedHistory => "Earlier events were dropped or never recorded; what was allocated before is shown as one base layer.",
-            Self::NoHistory => "No events were recorded: only the final state is known. Call torch.cuda.memory._record_memory_history() before the run to get a timeline.",
-            Self::NoStacks => "No call stacks were recorded; blocks are grouped under \u{201c}no stack recorded\u{201d}.",
+            Self::TruncatedHistory => {
+                "Earlier events were dropped or never recorded; what was allocated before is shown as one base layer."
+            }
+            Self::NoHistory => {
+                "No events were recorded: only the final state is known. Call torch.cuda.memory._record_memory_history() before the run to get a timeline."
+            }
+            Self::NoStacks => {
+                "No call stacks were recorded; blocks are grouped under \u{201c}no stack recorded\u{201d}."
+            }
             Self::NoTimes => "The file has no times, so the axis shows event numbers.",
-            Self::OverCapacity => "More memory is in use than the device has; the rest was probably spilled to system memory.",
-            Self::UnknownAction => "The file has actions this version does not know; they are listed as \u{201c}other\u{201d} and change nothing.",
+            Self::OverCapacity => {
+                "More memory is in use than the device has; the rest was probably spilled to system memory."
+            }
+            Self::UnknownAction => {
+                "The file has actions this version does not know; they are listed as \u{201c}other\u{201d} and change nothing."
+            }
             Self::UnknownKey => "The file has keys or values this version does not know; they were skipped.",
-            Self::OrphanAnnotation => "Annotations begin without an end or end without a beginning; they are drawn to the edge of the recording.",
+            Self::OrphanAnnotation => {
+                "Annotations begin without an end or end without a beginning; they are drawn to the edge of the recording."
+            }
             Self::TornFile => "The file ends in the middle; everything up to the tear is shown.",
         }
     }

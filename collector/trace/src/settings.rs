@@ -21,7 +21,6 @@ pub struct AllocatorSettings {
     pub all: Vec<(String, String)>,
 }
 
-
 impl AllocatorSettings {
     /// The smallest block, and what requests are rounded to: 512 bytes.
     pub const QUANTUM: u64 = 512;
@@ -55,6 +54,15 @@ impl AllocatorSettings {
         if rounded <= Self::SMALL_REQUEST { SizeClass::Small } else { SizeClass::Large }
     }
 
+    /// What the allocator asks the driver for when no cached block serves a rounded request, for an ordinary segment.
+    pub fn segment_bytes(rounded: u64) -> u64 {
+        match rounded {
+            0..=Self::SMALL_REQUEST => Self::SMALL_SEGMENT,
+            _ if rounded < 10 << 20 => Self::LARGE_SEGMENT,
+            _ => rounded.checked_next_multiple_of(2 << 20).unwrap_or(u64::MAX),
+        }
+    }
+
     /// Whether a free piece of `rest` bytes behind a block of `rounded` bytes is split off; otherwise the block keeps it.
     pub fn splits(&self, rounded: u64, rest: u64, expandable: bool) -> bool {
         if expandable || Self::class_of(rounded) == SizeClass::Small {
@@ -72,7 +80,9 @@ mod tests {
     #[test]
     fn requests_round_as_pytorch_does() {
         let plain = AllocatorSettings::default();
-        for (request, block) in [(0, 512), (1, 512), (512, 512), (513, 1024), (1 << 20, 1 << 20), ((1 << 20) + 1, (1 << 20) + 512)] {
+        for (request, block) in
+            [(0, 512), (1, 512), (512, 512), (513, 1024), (1 << 20, 1 << 20), ((1 << 20) + 1, (1 << 20) + 512)]
+        {
             assert_eq!(plain.round(request), block, "{request}");
         }
         let four = AllocatorSettings { roundup_power2_divisions: [4; 16], ..plain };
@@ -87,6 +97,16 @@ mod tests {
             assert_eq!(four.round(request), block, "{request}");
         }
         assert_eq!(four.round(u64::MAX), u64::MAX, "saturates");
+    }
+
+    #[test]
+    fn a_miss_asks_the_driver_for_whole_segments() {
+        const MIB: u64 = 1 << 20;
+        for (rounded, segment) in
+            [(512, 2), (MIB, 2), (MIB + 512, 20), (10 * MIB - 512, 20), (10 * MIB, 10), (11 * MIB, 12)]
+        {
+            assert_eq!(AllocatorSettings::segment_bytes(rounded), segment * MIB, "{rounded}");
+        }
     }
 
     #[test]

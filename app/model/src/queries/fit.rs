@@ -7,10 +7,6 @@ use crate::LaneState;
 use super::block_map::gaps;
 use super::fragmentation::fragmentation;
 
-/// The quantum of rounding, and the smallest block.
-const QUANTUM: u64 = 512;
-/// The largest rounded request that the small pool serves.
-const SMALL: u64 = 1 << 20;
 /// How much larger than an oversize request its block may be.
 const OVERSIZE_SLACK: u64 = 20 << 20;
 
@@ -46,35 +42,6 @@ pub struct Elsewhere {
     pub largest_free: u64,
 }
 
-/// A request of `bytes` as the allocator rounds it.
-pub fn round_request(bytes: u64, settings: &AllocatorSettings) -> u64 {
-    if bytes < QUANTUM {
-        return QUANTUM;
-    }
-    let interval = (bytes.ilog2() as usize).saturating_sub(20).min(15);
-    let divisions = u64::from(settings.roundup_power2_divisions[interval]);
-    if divisions <= 1 || bytes <= QUANTUM * divisions {
-        return bytes.checked_next_multiple_of(QUANTUM).unwrap_or(u64::MAX);
-    }
-    let power = 1_u64 << bytes.ilog2();
-    if bytes == power {
-        return bytes;
-    }
-    match power / divisions {
-        0 => power.saturating_mul(2),
-        step => bytes.checked_next_multiple_of(step).unwrap_or(u64::MAX),
-    }
-}
-
-/// What the allocator asks the driver for when no cached block serves a rounded request.
-pub fn segment_bytes_for(rounded: u64) -> u64 {
-    match rounded {
-        0..=SMALL => 2 << 20,
-        _ if rounded < 10 << 20 => 20 << 20,
-        _ => rounded.checked_next_multiple_of(2 << 20).unwrap_or(u64::MAX),
-    }
-}
-
 /// A cached free block.
 #[derive(Clone, Copy)]
 struct Free {
@@ -87,8 +54,8 @@ struct Free {
 
 /// Whether a request of `bytes` by an owner on a stream could be served from cache now.
 pub fn fit(lane: &LaneState, bytes: u64, owner: PoolOwner, stream: StreamId, settings: &AllocatorSettings) -> Fit {
-    let rounded = round_request(bytes, settings);
-    let class = if rounded <= SMALL { SizeClass::Small } else { SizeClass::Large };
+    let rounded = settings.round(bytes);
+    let class = AllocatorSettings::class_of(rounded);
     let here = (Some(vramscope_trace::Pool { owner, class }), Some(stream));
     let mut free = Vec::new();
     for segment in lane.segments.iter().filter(|segment| (segment.pool, segment.stream) == here) {
@@ -106,7 +73,7 @@ pub fn fit(lane: &LaneState, bytes: u64, owner: PoolOwner, stream: StreamId, set
         rounded,
         class,
         from_cache: best_fit(&free, rounded, settings).map(|free| free.address),
-        segment_bytes: segment_bytes_for(rounded),
+        segment_bytes: AllocatorSettings::segment_bytes(rounded),
         largest_free_here: free.last().map_or(0, |free| free.bytes),
         free_here: free.iter().map(|free| free.bytes).sum(),
         free_elsewhere: elsewhere
@@ -149,38 +116,6 @@ fn best_fit(free: &[Free], rounded: u64, settings: &AllocatorSettings) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_are_rounded_as_pytorch_does() {
-        let plain = AllocatorSettings::default();
-        for (bytes, rounded) in
-            [(0, 512), (1, 512), (512, 512), (513, 1024), (1_000_000, 1_000_448), (u64::MAX, u64::MAX)]
-        {
-            assert_eq!(round_request(bytes, &plain), rounded, "{bytes}");
-        }
-        let quarters = AllocatorSettings { roundup_power2_divisions: [4; 16], ..AllocatorSettings::default() };
-        // Up to 512 bytes a division, plain rounding; powers of two stay; else the next quarter of the power below.
-        for (bytes, rounded) in [
-            (1200, 1536),
-            (2048, 2048),
-            (2049, 2560),
-            (3 << 20, 3 << 20),
-            ((3 << 20) + 1, (3 << 20) + (512 << 10)),
-            (4 << 20, 4 << 20),
-        ] {
-            assert_eq!(round_request(bytes, &quarters), rounded, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn a_miss_asks_the_driver_for_whole_segments() {
-        const MIB: u64 = 1 << 20;
-        for (rounded, segment) in
-            [(512, 2), (MIB, 2), (MIB + 512, 20), (10 * MIB - 512, 20), (10 * MIB, 10), (11 * MIB, 12)]
-        {
-            assert_eq!(segment_bytes_for(rounded), segment * MIB, "{rounded}");
-        }
-    }
 
     fn free(bytes: u64, address: u64) -> Free {
         Free { bytes, address, expandable: false, could_be: bytes }

@@ -1,13 +1,15 @@
 //! The allocator's whole state at one position: nearest checkpoint, minus what ended, plus what began since.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
+use rustc_hash::FxHashMap;
 use vramscope_trace::{Pool, StreamId};
 
 use crate::folds::runs::RunMap;
-use crate::store::{BlockRow, Checkpoint, SegmentFacts, Store};
+use crate::store::{BlockRow, Checkpoint, NONE, SegmentFacts, Store, UNKNOWN};
 use crate::{BlockId, History, LaneId, Position, SegmentId, Work};
 
 /// The allocator's whole state at one position; the same type whether computed, imported or simulated.
@@ -84,8 +86,45 @@ pub struct BlockState {
     pub pending: bool,
 }
 
-/// A live block, in the order of the answer: by lane, then address.
-type Key = (u16, u64, u32);
+/// What a snapshot needs of a block's row, copied while the row is at hand.
+#[derive(Clone, Copy)]
+struct Found {
+    address: u64,
+    bytes: u64,
+    /// [`UNKNOWN`] if not told.
+    requested: u64,
+    id: u32,
+    /// [`NONE`] if in no known segment.
+    segment: u32,
+    lane: u16,
+    pending: bool,
+    gone: bool,
+}
+
+impl Found {
+    /// A block that is gone.
+    const GONE: Self =
+        Self { address: 0, bytes: 0, requested: UNKNOWN, id: NONE, segment: NONE, lane: 0, pending: false, gone: true };
+
+    #[inline]
+    fn read(id: u32, row: &BlockRow, at: u32) -> Self {
+        Self {
+            address: row.address.load(Relaxed),
+            bytes: row.bytes.load(Relaxed),
+            requested: row.requested.load(Relaxed),
+            id,
+            segment: row.segment.load(Relaxed),
+            lane: row.lane.load(Relaxed),
+            pending: row.requested_free(at),
+            gone: row.gone(at),
+        }
+    }
+
+    /// Blocks are answered by lane, then address.
+    fn key(&self) -> (u16, u64) {
+        (self.lane, self.address)
+    }
+}
 
 /// A mapped range of a live segment.
 struct Run {
@@ -127,53 +166,37 @@ impl History {
             })
             .collect();
         let places = place_segments(store, &runs, &mut lanes);
-        place_blocks(store, at.0, &merge(old, &new), &runs, &places, &mut lanes);
+        place_blocks(&old, &new, &runs, &places, &mut lanes);
         Snapshot { at, lanes }
     }
 }
 
-/// Blocks live at `at`: those of the checkpoint that are not gone, and those allocated since. Both sorted.
-fn live_blocks(store: &Store, point: &Checkpoint, at: u32, work: &mut Work) -> (Vec<Key>, Vec<Key>) {
-    let key = |id: u32, row: &BlockRow| (row.lane.load(Relaxed), row.address.load(Relaxed), id);
-    let mut old = Vec::with_capacity(point.blocks.len());
-    old.extend(
-        point.blocks.iter().filter_map(|&id| store.blocks.get(id).filter(|row| !row.gone(at)).map(|row| key(id, row))),
-    );
-    let mut new = Vec::new();
+/// The checkpoint's blocks, gone ones included, and the live ones allocated since. Both by lane, then address.
+fn live_blocks(store: &Store, point: &Checkpoint, at: u32, work: &mut Work) -> (Vec<Found>, Vec<Found>) {
+    // Rows lie all over memory. Copying them without asking anything lets the processor fetch many at a time.
+    let read = |&id: &u32| store.blocks.get(id).map_or(Found::GONE, |row| Found::read(id, row, at));
+    let old: Vec<Found> = point.blocks.iter().map(read).collect();
     work.rows += point.blocks.len() as u64;
+    let mut new = Vec::new();
     for (id, row) in (point.next_block..).zip(store.blocks.iter_from(point.next_block)) {
         work.rows += 1;
         if row.allocated.load(Relaxed) > at {
             break;
         }
         if !row.gone(at) {
-            new.push(key(id, row));
+            new.push(Found::read(id, row, at));
         }
     }
-    new.sort_unstable();
-    (old, new)
-}
-
-/// Merges two sorted lists.
-fn merge(old: Vec<Key>, new: &[Key]) -> Vec<Key> {
-    if new.is_empty() {
-        return old;
-    }
-    let mut merged = Vec::with_capacity(old.len() + new.len());
-    let mut rest = new;
-    for key in old {
-        let before = rest.iter().take_while(|other| **other < key).count();
-        merged.extend_from_slice(&rest[..before]);
-        rest = &rest[before..];
-        merged.push(key);
-    }
-    merged.extend_from_slice(rest);
-    merged
+    // One number sorts faster than a tuple: lane, address, place in the list.
+    let number =
+        |(n, found): (usize, &Found)| u128::from(found.lane) << 96 | u128::from(found.address) << 32 | n as u128;
+    let mut order: Vec<u128> = new.iter().enumerate().map(number).collect();
+    order.sort_unstable();
+    (old, order.into_iter().map(|number| new[number as u32 as usize]).collect())
 }
 
 /// Mapped ranges at `at`, by lane, then address.
 fn live_runs(store: &Store, point: &Checkpoint, at: u32, work: &mut Work) -> Vec<Run> {
-    let lane_of = |id: SegmentId| store.facts(id).map_or(0, |facts| facts.lane.0);
     let mut runs = Vec::with_capacity(point.segments.len());
     let mut ordinary = |id: u32, facts: &SegmentFacts| {
         let gone = store.segments.get(id).is_none_or(|row| row.freed.load(Relaxed) <= at);
@@ -195,27 +218,23 @@ fn live_runs(store: &Store, point: &Checkpoint, at: u32, work: &mut Work) -> Vec
             _ => break,
         }
     }
-    let mut expandable = Vec::<(u16, RunMap)>::new();
-    let mut map_of = |segment: SegmentId, change: &mut dyn FnMut(&mut RunMap)| {
-        let lane = lane_of(segment);
-        let slot = expandable.iter().position(|(known, _)| *known == lane).unwrap_or_else(|| {
-            expandable.push((lane, RunMap::default()));
-            expandable.len() - 1
-        });
-        change(&mut expandable[slot].1);
-    };
+    let mut expandable = BTreeMap::<u16, RunMap>::new();
+    let lane_of = |segment: SegmentId| store.facts(segment).map_or(0, |facts| facts.lane.0);
     for &(segment, start, end) in &point.runs {
         work.rows += 1;
-        map_of(segment, &mut |map| map.insert(start, end, segment));
+        expandable.entry(lane_of(segment)).or_default().insert(start, end, segment);
     }
     for op in store.ops.iter_from(point.next_op).filter_map(OnceLock::get) {
         work.rows += 1;
         if op.at > at {
             break;
         }
-        map_of(op.segment, &mut |map| {
-            if op.mapped { map.insert(op.start, op.end, op.segment) } else { drop(map.cut(op.start, op.end)) }
-        });
+        let map = expandable.entry(lane_of(op.segment)).or_default();
+        if op.mapped {
+            map.insert(op.start, op.end, op.segment);
+        } else {
+            map.cut(op.start, op.end);
+        }
     }
     for (lane, map) in expandable {
         runs.extend(map.iter().map(|(start, end, segment)| Run { lane, start, end, segment }));
@@ -227,7 +246,7 @@ fn live_runs(store: &Store, point: &Checkpoint, at: u32, work: &mut Work) -> Vec
 /// Adds the segments to their lanes; gives the place of each run's segment in its lane's list.
 fn place_segments(store: &Store, runs: &[Run], lanes: &mut [LaneState]) -> Vec<usize> {
     // Only expandable segments have several runs, and those of two may interleave: remember where each one went.
-    let mut slots = rustc_hash::FxHashMap::<SegmentId, usize>::default();
+    let mut slots = FxHashMap::<SegmentId, usize>::default();
     let mut places = Vec::with_capacity(runs.len());
     for run in runs {
         let (Some(lane), Some(facts)) = (lanes.get_mut(usize::from(run.lane)), store.facts(run.segment)) else {
@@ -235,8 +254,8 @@ fn place_segments(store: &Store, runs: &[Run], lanes: &mut [LaneState]) -> Vec<u
             continue;
         };
         lane.reserved += run.end - run.start;
-        let slot = if facts.expandable { slots.get(&run.segment).copied() } else { None };
-        let slot = slot.unwrap_or_else(|| {
+        let known = slots.get(&run.segment).copied();
+        let slot = known.unwrap_or_else(|| {
             lane.segments.push(SegmentState {
                 segment: run.segment,
                 address: run.start,
@@ -246,41 +265,48 @@ fn place_segments(store: &Store, runs: &[Run], lanes: &mut [LaneState]) -> Vec<u
                 mapped: Vec::with_capacity(1),
                 blocks: Vec::new(),
             });
-            slots.insert(run.segment, lane.segments.len() - 1);
             lane.segments.len() - 1
         });
+        if facts.expandable {
+            slots.insert(run.segment, slot);
+        }
         lane.segments[slot].mapped.push(run.start..run.end);
         places.push(slot);
     }
     places
 }
 
-/// Adds the blocks to their segments (or to the loose ones) and to the totals.
-fn place_blocks(store: &Store, at: u32, keys: &[Key], runs: &[Run], places: &[usize], lanes: &mut [LaneState]) {
+/// Adds the blocks of two sorted lists to their segments (or to the loose ones) and to the totals.
+fn place_blocks(old: &[Found], new: &[Found], runs: &[Run], places: &[usize], lanes: &mut [LaneState]) {
     let mut next = 0;
-    for &(lane_number, address, id) in keys {
-        let (Some(row), Some(lane)) = (store.blocks.get(id), lanes.get_mut(usize::from(lane_number))) else { continue };
-        let bytes = row.bytes.load(Relaxed);
-        let pending = row.requested_free(at);
-        let block = BlockState { id: BlockId(id), address, bytes, requested: row.requested(), pending };
+    let mut place = |found: &Found| {
+        let Some(lane) = lanes.get_mut(usize::from(found.lane)) else { return };
+        let &Found { address, bytes, pending, .. } = found;
+        let requested = Some(found.requested).filter(|requested| *requested != UNKNOWN);
         if pending {
             lane.pending += bytes;
         } else {
             lane.allocated += bytes;
-            lane.requested = lane.requested.zip(block.requested).map(|(sum, more)| sum.saturating_add(more));
+            lane.requested = lane.requested.zip(requested).map(|(sum, more)| sum.saturating_add(more));
         }
-        while runs.get(next).is_some_and(|run| (run.lane, run.end) <= (lane_number, address)) {
+        while runs.get(next).is_some_and(|run| (run.lane, run.end) <= found.key()) {
             next += 1;
         }
-        let inside = |run: &&Run| {
-            run.lane == lane_number
-                && row.segment() == Some(run.segment)
+        let inside = runs.get(next).is_some_and(|run| {
+            run.lane == found.lane
+                && run.segment.0 == found.segment
                 && run.start <= address
                 && bytes <= run.end - address
-        };
-        match runs.get(next).filter(inside) {
-            Some(_) => lane.segments[places[next]].blocks.push(block),
-            None => lane.loose.push(block),
+        });
+        let list = if inside { &mut lane.segments[places[next]].blocks } else { &mut lane.loose };
+        list.push(BlockState { id: BlockId(found.id), address, bytes, requested, pending });
+    };
+    let mut rest = new.iter().peekable();
+    for found in old.iter().filter(|found| !found.gone) {
+        while let Some(before) = rest.next_if(|before| before.key() < found.key()) {
+            place(before);
         }
+        place(found);
     }
+    rest.for_each(place);
 }

@@ -146,3 +146,32 @@ pub(crate) fn odd_events(bytes: &[[u8; 6]], told: bool, on_time: bool) -> Vec<Ev
     }
     events
 }
+
+/// `events` events of a job with `live` live blocks: whole 2 MiB segments of 512 slots, and a random slot freed and used
+/// again each time.
+pub(crate) fn job(live: u64, events: usize) -> Vec<Event> {
+    let mut made = Vec::with_capacity(events + 1000);
+    let address = |slot: u64| 0x7f00_0000_0000 + slot * 4096;
+    for segment in 0..live.div_ceil(512) {
+        made.push(event(made.len() as i64, reserve(address(segment * 512), 2 << 20)));
+    }
+    let alloc = |slot: u64, n: u64| EventKind::BlockAlloc {
+        address: address(slot),
+        bytes: 512 + n % 7 * 512,
+        requested: Some(500 + n % 7 * 512),
+        stack: StackId((n % 5000) as u32),
+        at_start: false,
+    };
+    for slot in 0..live {
+        made.push(event(made.len() as i64, alloc(slot, slot)));
+    }
+    let mut random = 1_u64;
+    while made.len() < events {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let slot = (random >> 33) % live;
+        for kind in [free(address(slot)), freed(address(slot)), alloc(slot, random >> 40)] {
+            made.push(event(made.len() as i64, kind));
+        }
+    }
+    made
+}

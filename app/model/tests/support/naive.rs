@@ -119,7 +119,7 @@ impl NaiveLane {
             self.segments.insert(*next_segment - 1, NaiveSegment { expandable: true, key, start, end });
             *next_segment - 1
         });
-        let segment = self.segments.get_mut(&id).unwrap();
+        let segment = self.segments.get_mut(&id).expect("it was found or made above");
         segment.start = segment.start.min(start);
         segment.end = segment.end.max(end);
         self.bytes[start as usize..end as usize].fill(Some(id));

@@ -1,11 +1,12 @@
 //! What a report says: the fields that programs may rely on. Bytes are integers, times Unix microseconds, unknown is `null`.
 
 use serde::Serialize;
-use vramscope_model::{
-    Fragmentation, History, Lane, LaneId, LaneState, Metric, Position, fragmentation, holders,
-};
+use vramscope_model::{Fragmentation, History, Lane, LaneId, LaneState, Metric, Position, fragmentation, holders};
 use vramscope_trace::TimeNs;
 
+use super::training::{self, Training};
+use super::verdict;
+use crate::commands::why::{CapacityFields, WhyFields};
 use crate::session::Run;
 use crate::stacks;
 
@@ -27,6 +28,11 @@ pub(super) struct Report {
     /// Pinned host memory, where the file lists it; host memory is not in any other figure.
     pub(super) host_bytes: Option<u64>,
     pub(super) allocator_settings: Option<String>,
+    #[serde(flatten)]
+    pub(super) training: Training,
+    pub(super) capacity: CapacityFields,
+    /// Why the last allocation that failed did so; `null` if none failed.
+    pub(super) why: Option<WhyFields>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -114,9 +120,10 @@ pub(super) struct Problem {
 }
 
 impl Report {
-    /// The facts of a run as far as it has been read.
-    pub(super) fn of(run: &Run) -> Self {
+    /// The facts of a run as far as it has been read. `card` is the card's size, if the user names it.
+    pub(super) fn of(run: &Run, card: Option<u64>) -> Self {
         let history = &run.history;
+        let (capacity, why) = verdict::of(history, card);
         let info = history.info();
         let devices: Vec<Device> = history.lanes().iter().map(|lane| Device::of(history, lane)).collect();
         let visible = info.map_or(0, |info| info.devices_visible);
@@ -138,6 +145,9 @@ impl Report {
             annotations: info.map_or(0, |info| info.annotations),
             host_bytes: info.and_then(|info| info.host_bytes),
             allocator_settings: info.and_then(|info| info.settings.as_ref()?.conf.clone()),
+            training: training::of(history, card),
+            capacity,
+            why,
             problems: history.problems().into_iter().map(problem).collect(),
         }
     }

@@ -30,6 +30,10 @@ fn write_report(report: &Report, out: &mut String) -> std::fmt::Result {
     for device in &report.devices {
         write_device(device, report, out)?;
     }
+    if let Some(why) = &report.why {
+        writeln!(out, "\nwhy it ran out of memory")?;
+        why.write("  ", out)?;
+    }
     if !report.devices_without_events.is_empty() {
         let ordinals: Vec<String> = report.devices_without_events.iter().map(u16::to_string).collect();
         writeln!(out, "\nno events on device {}", ordinals.join(", "))?;
@@ -40,7 +44,8 @@ fn write_report(report: &Report, out: &mut String) -> std::fmt::Result {
     if !report.problems.is_empty() {
         writeln!(out, "\nproblems in the file")?;
         for problem in &report.problems {
-            let times = if problem.count > 1 { format!(" (\u{d7}{})", number::text(problem.count)) } else { String::new() };
+            let times =
+                if problem.count > 1 { format!(" (\u{d7}{})", number::text(problem.count)) } else { String::new() };
             writeln!(out, "  {}{times}: {}", problem.kind, problem.explanation)?;
             writeln!(out, "    first: {}", problem.example)?;
         }

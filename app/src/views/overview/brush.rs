@@ -41,14 +41,15 @@ impl Brush {
             let origin = ui.input(|input| input.pointer.press_origin()).unwrap_or_default();
             *self = at(origin.x);
         }
-        if let Some(pointer) = response.interact_pointer_pos().filter(|_| response.dragged()) {
+        let moves = response.dragged() && response.drag_delta() != egui::Vec2::ZERO;
+        if let Some(pointer) = response.interact_pointer_pos().filter(|_| moves) {
             let here = place(pointer.x);
             let span = match *self {
                 Self::Nothing => ctx.span,
                 Self::Move { hold } => Span { low: here - hold, high: here - hold + ctx.span.length() },
                 Self::Stretch { from } => Span { low: here.min(from), high: here.max(from) },
             };
-            if span != ctx.span && span.length() > 0.0 {
+            if span.length() > 0.0 {
                 ctx.commands.send(Command::ShowSpan(span));
             }
         }

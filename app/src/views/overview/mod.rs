@@ -54,13 +54,14 @@ impl OverviewView {
         }
         let pixels_per_point = ui.pixels_per_point();
         ui.painter().rect_filled(strip, CornerRadius::same(2), theme.canvas);
-        let peak = ctx.history.peak(ctx.lane, Metric::Reserved).map_or(1, |peak| peak.bytes.max(1));
+        let peak = |metric| ctx.history.peak(ctx.lane, metric).map_or(1, |peak| peak.bytes.max(1));
+        let peak = METRICS.into_iter().map(peak).fold(1, u64::max);
         let area = StepArea { rect: strip, top: peak as f64 * 1.08, pixels_per_point };
         let picture = self.picture(ctx, (strip.width() * pixels_per_point).round() as usize);
         let mut mesh = Mesh::default();
         for (columns, (metric, opacity)) in picture.columns.iter().zip(METRICS.into_iter().zip([0.45, 0.85])) {
             let fill = mix(theme.canvas, metric_color(theme, metric), opacity);
-            add(&mut mesh, &area, columns, StepStyle { fill: Some(fill), band: fill, line: fill, thickness: 1.0 });
+            add(&mut mesh, &area, columns, StepStyle { fill: Some(fill), edge: Some((fill, fill)) });
         }
         let all = ctx.axis.all();
         let x = |place: f64| (f64::from(strip.left()) + all.part_of(place) * f64::from(strip.width())) as f32;
@@ -93,12 +94,8 @@ impl OverviewView {
     }
 
     fn picture(&mut self, ctx: &Ctx<'_>, columns: usize) -> &Picture {
-        let key = Key {
-            revision: ctx.revision,
-            lane: ctx.lane,
-            axis: ctx.axis.kind(),
-            columns: columns.clamp(1, 16_384),
-        };
+        let key =
+            Key { revision: ctx.revision, lane: ctx.lane, axis: ctx.axis.kind(), columns: columns.clamp(1, 16_384) };
         let known = self.known.take().filter(|(known, _)| *known == key);
         let (_, picture) = self.known.insert(known.unwrap_or_else(|| {
             let edges = edges(ctx.axis, ctx.axis.all(), key.columns);

@@ -11,7 +11,7 @@ use crate::widgets::{bytes, controls, number};
 
 const GAP: f32 = 4.0 * UNIT;
 const PICTURE: f32 = 22.0 * UNIT;
-const HEIGHT: f32 = 57.0 * UNIT;
+const HEIGHT: f32 = 58.0 * UNIT;
 
 /// A recording in small: what a card shows of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,20 +34,19 @@ pub(super) fn row(ui: &mut Ui, page: &StartPage<'_>, width: f32) {
     let card = ((width - GAP * (count - 1.0)) / count).floor();
     ui.horizontal_top(|ui| {
         ui.spacing_mut().item_spacing.x = GAP;
-        for (demo, preview) in DEMOS.iter().zip(page.previews) {
-            if one(ui, page.theme, demo, preview, card).clicked() {
+        for (index, (demo, preview)) in DEMOS.iter().zip(page.previews).enumerate() {
+            if one(ui, page.theme, index + 1, demo, preview, card).clicked() {
                 page.commands.send(Command::OpenDemo(demo.name));
             }
         }
     });
 }
 
-fn one(ui: &mut Ui, theme: &Theme, demo: &Demo, preview: Option<&Preview>, width: f32) -> Response {
+fn one(ui: &mut Ui, theme: &Theme, key: usize, demo: &Demo, preview: Option<&Preview>, width: f32) -> Response {
     let (rect, response) = ui.allocate_exact_size(vec2(width, HEIGHT), Sense::click());
     let response = response.on_hover_cursor(egui::CursorIcon::PointingHand);
     let hovered = response.hovered();
-    let (fill, line) =
-        if hovered { (theme.hover, theme.accent) } else { (theme.panel, theme.line) };
+    let (fill, line) = if hovered { (theme.hover, theme.accent) } else { (theme.panel, theme.line) };
     let radius = CornerRadius::same(RADIUS);
     ui.painter().rect(rect, radius, fill, Stroke::new(1.0, line), StrokeKind::Inside);
     let inner = rect.shrink(3.5 * UNIT);
@@ -56,6 +55,7 @@ fn one(ui: &mut Ui, theme: &Theme, demo: &Demo, preview: Option<&Preview>, width
         sparkline(ui, theme, preview, picture, fill);
     }
     let mut y = picture.max.y + 3.5 * UNIT;
+    let corner = pos2(inner.right(), y);
     let mut text = |string: &str, font: egui::FontId, color, gap: f32| {
         let galley = ui.painter().layout(string.to_owned(), font, color, inner.width());
         let height = galley.size().y;
@@ -64,6 +64,7 @@ fn one(ui: &mut Ui, theme: &Theme, demo: &Demo, preview: Option<&Preview>, width
     };
     text(demo.title, theme::strong(BODY), theme.text, 1.5 * UNIT);
     text(demo.story, theme::font(SMALL + 1.0), theme.muted, 0.0);
+    ui.painter().text(corner, egui::Align2::RIGHT_TOP, key, theme::mono(SMALL), theme.faint);
     if let Some(preview) = preview {
         let peak = bytes::text(preview.peak_reserved);
         let painter = ui.painter();
@@ -94,7 +95,7 @@ fn sparkline(ui: &Ui, theme: &Theme, preview: &Preview, rect: Rect, under: egui:
     }
     ui.painter().add(Shape::mesh(mesh));
     for part in &preview.ooms {
-        let x = rect.left() + rect.width() * part;
-        ui.painter().vline(x, rect.y_range(), Stroke::new(1.5, theme.danger));
+        let x = ui.painter().round_to_pixel_center(rect.left() + rect.width() * part);
+        ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, theme.danger));
     }
 }

@@ -9,7 +9,7 @@ use egui::{Align, Layout, Rect, ScrollArea, Ui, UiBuilder, vec2};
 
 use crate::command::{Command, Commands};
 use crate::demos::DEMOS;
-use crate::theme::{Theme, UNIT};
+use crate::theme::{CONTROL, Theme, UNIT};
 use crate::widgets::controls;
 use crate::widgets::icon;
 
@@ -32,8 +32,6 @@ pub struct StartPage<'a> {
     pub previews: [Option<&'a Preview>; DEMOS.len()],
     /// Why the last attempt to open something failed, as a sentence.
     pub notice: Option<&'a str>,
-    /// Whether files are held over the window.
-    pub dragging_files: bool,
     /// Where wishes go.
     pub commands: &'a Commands,
 }
@@ -52,9 +50,6 @@ impl StartView {
             let used = ui.scope_builder(builder, |ui| self.column(ui, page, width)).response.rect;
             ui.allocate_rect(used.expand2(vec2(0.0, 6.0 * UNIT)), egui::Sense::hover());
         });
-        if page.dragging_files {
-            drop_hint(ui, page.theme, all);
-        }
     }
 
     fn column(&mut self, ui: &mut Ui, page: &StartPage<'_>, width: f32) {
@@ -81,7 +76,10 @@ impl StartView {
         ui.add_space(8.0 * UNIT);
         self.open(ui, page, width);
         ui.add_space(8.0 * UNIT);
-        ui.label(theme.heading("Demo recordings"));
+        ui.horizontal(|ui| {
+            ui.label(theme.heading("Demo recordings"));
+            ui.label(theme.hint("keys 1 to 4"));
+        });
         ui.add_space(2.0 * UNIT);
         card::row(ui, page, width);
         ui.add_space(8.0 * UNIT);
@@ -101,13 +99,17 @@ impl StartView {
                 page.commands.send(Command::ChooseFolder);
             }
             ui.add_space(2.0 * UNIT);
-            let room = width - (ui.cursor().left() - ui.min_rect().left()) - 20.0 * UNIT;
-            let field = controls::field(ui, theme, "Path of a recording", "or type a path", room, &mut self.path);
-            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
-            let clicked = controls::button(ui, theme, "Open").clicked();
-            if (entered || clicked) && !self.path.trim().is_empty() {
-                page.commands.send(Command::Open(vec![PathBuf::from(self.path.trim())]));
-            }
+            let right = Layout::right_to_left(Align::Center);
+            let room = vec2(width - (ui.cursor().left() - ui.min_rect().left()), CONTROL + UNIT);
+            ui.allocate_ui_with_layout(room, right, |ui| {
+                let clicked = controls::button(ui, theme, "Open").clicked();
+                let room = ui.available_width() - 4.0 * UNIT - 2.0;
+                let field = controls::field(ui, theme, "Path of a recording", "or type a path", room, &mut self.path);
+                let entered = field.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+                if (entered || clicked) && !self.path.trim().is_empty() {
+                    page.commands.send(Command::Open(vec![PathBuf::from(self.path.trim())]));
+                }
+            });
         });
         ui.add_space(2.0 * UNIT);
         match page.notice {
@@ -127,7 +129,9 @@ impl StartView {
     }
 }
 
-fn drop_hint(ui: &Ui, theme: &Theme, all: Rect) {
+/// Says, over everything else, that files held over the window can be dropped.
+pub fn drop_hint(ui: &Ui, theme: &Theme) {
+    let all = ui.ctx().content_rect();
     let painter = ui.ctx().layer_painter(egui::LayerId::new(egui::Order::Foreground, egui::Id::unique("drop")));
     painter.rect_filled(all, 0.0, theme.canvas.gamma_multiply(0.85));
     let frame = egui::Stroke::new(2.0, theme.accent);

@@ -3,6 +3,7 @@
 use egui::{CornerRadius, Frame, Margin, Stroke, Ui};
 
 use crate::theme::{self, SMALL, Theme, UNIT};
+use crate::widgets::copy;
 
 /// The steps, each with its line of code.
 const STEPS: [(&str, &str); 3] = [
@@ -31,8 +32,9 @@ pub(super) fn steps(ui: &mut Ui, theme: &Theme, width: f32) {
                     ui.set_width(46.0 * UNIT);
                     ui.add(label);
                 });
-                let code = egui::RichText::new(code).font(theme::mono(SMALL + 1.0)).color(theme.text);
-                ui.add(egui::Label::new(code).selectable(true));
+                let rich = egui::RichText::new(code).font(theme::mono(SMALL + 1.0)).color(theme.text);
+                ui.add(egui::Label::new(rich).selectable(true));
+                copy::button(ui, theme, &format!("Copy line {}", index + 1), code);
             });
         }
     });

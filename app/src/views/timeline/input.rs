@@ -35,14 +35,14 @@ pub(super) fn handle(ui: &Ui, ctx: &Ctx<'_>, areas: &Areas, response: &Response,
             Drag::Pan
         };
     }
-    if let Some(pointer) = response.interact_pointer_pos().filter(|_| response.dragged()) {
+    // A pointer that is held still asks for nothing, so nothing is repainted.
+    let moves = response.dragged() && response.drag_delta() != egui::Vec2::ZERO;
+    if let Some(pointer) = response.interact_pointer_pos().filter(|_| moves) {
         match *drag {
             Drag::Nothing => {}
             Drag::Pan => {
                 let part = -f64::from(response.drag_delta().x) / f64::from(areas.plot.width());
-                if part != 0.0 {
-                    ctx.commands.send(Command::ShowSpan(ctx.span.moved(part)));
-                }
+                ctx.commands.send(Command::ShowSpan(ctx.span.moved(part)));
             }
             Drag::Scrub => ctx.commands.send(Command::MoveCursor(position_at(pointer.x))),
             Drag::Measure(from) => ctx.commands.send(Command::Measure(Some((from, position_at(pointer.x))))),

@@ -3,10 +3,13 @@
 //! Wheel zooms at the pointer, drag pans, shift-drag measures, a click moves the cursor, dragging the ruler moves it along,
 //! double-click shows everything.
 
+mod flags;
 mod input;
 mod layout;
 mod model;
+mod notes;
 mod paint;
+mod plot;
 mod readout;
 
 use egui::{Align, Layout, Rect, Role, Sense, Ui, UiBuilder, WidgetInfo, vec2};
@@ -20,11 +23,14 @@ use crate::widgets::{bytes, controls, time};
 pub use layout::{GUTTER, MARGIN};
 pub(crate) use model::edges;
 
+/// Narrower than this, in points, the legend leaves out values.
+const COMPACT: f32 = 180.0 * UNIT;
+
 /// What the timeline remembers between frames.
 #[derive(Default)]
 pub struct TimelineView {
     data: model::Cache,
-    ribbon: model::RibbonCache,
+    notes: notes::NotesCache,
     drag: input::Drag,
     capacity: CapacityField,
 }
@@ -41,25 +47,28 @@ impl TimelineView {
     pub fn show(&mut self, ui: &mut Ui, ctx: &Ctx<'_>) {
         let all = ui.max_rect();
         ui.painter().rect_filled(all, 0.0, ctx.theme.canvas);
-        let ribbon = self.ribbon.get(ctx);
-        let areas = layout::areas(all, ribbon.as_ref().map_or(0, |ribbon| ribbon.rows.len()));
+        let notes = self.notes.get(ctx);
+        let areas = layout::areas(all, notes.rows.len());
         self.header(ui, ctx, areas.header);
         if ctx.history.end() == Position::START {
             return controls::empty(ui, ctx.theme, areas.plot, "No events yet");
         }
         let response = ui.interact(areas.sensitive(), ui.scope_id().with("timeline"), Sense::click_and_drag());
         let hovered = input::handle(ui, ctx, &areas, &response, &mut self.drag);
-        let data = self.data.get(ctx, areas.plot.width(), ui.pixels_per_point());
-        let canvas = paint::Canvas { ui, ctx, areas: &areas, data };
-        canvas.grid();
-        canvas.series();
-        canvas.capacity();
-        canvas.ooms();
-        if let Some(ribbon) = ribbon {
-            canvas.ribbon(&ribbon, response.hover_pos());
+        let data = self.data.get(ctx, &notes.base, areas.plot.width(), ui.pixels_per_point());
+        if areas.plot.height() >= 1.0 {
+            plot::show(ui, ctx, &areas, data, &notes);
         }
-        canvas.measured();
+        let canvas = paint::Canvas { ui, ctx, areas: &areas, data, notes: &notes };
+        canvas.floor();
+        canvas.base();
+        canvas.capacity();
+        canvas.ribbon(response.hover_pos());
+        canvas.marks(response.hover_pos());
         canvas.cursor();
+        canvas.ooms();
+        canvas.lost(response.hover_pos());
+        canvas.measured();
         if let Some(place) = hovered {
             readout::paint(&canvas, place);
         }
@@ -68,24 +77,27 @@ impl TimelineView {
     }
 
     fn header(&mut self, ui: &mut Ui, ctx: &Ctx<'_>, rect: Rect) {
+        // A child of its own: what does not fit is cut off instead of widening the panel.
         let builder = UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center));
-        ui.scope_builder(builder, |ui| {
-            ui.spacing_mut().item_spacing.x = UNIT;
-            for metric in Metric::ALL {
-                let value = bytes::maybe(ctx.history.value_at(ctx.lane, metric, ctx.cursor));
-                let (color, name) = (metric_color(ctx.theme, metric), metric_name(metric));
-                let chip = controls::legend(ui, ctx.theme, color, name, &value, ctx.shown.has(metric));
-                if chip.clicked() {
-                    ctx.commands.send(Command::ToggleMetric(metric));
-                }
-                chip.on_hover_ui(|ui| {
-                    ui.label(metric_meaning(metric));
-                    let exact = ctx.history.value_at(ctx.lane, metric, ctx.cursor).map(bytes::exact);
-                    ui.label(ctx.theme.caption(exact.unwrap_or_else(|| "Not told by this recording".to_owned())));
-                });
+        let mut ui = ui.new_child(builder);
+        ui.shrink_clip_rect(rect);
+        ui.spacing_mut().item_spacing.x = UNIT;
+        let compact = rect.width() < COMPACT;
+        for metric in Metric::ALL {
+            let value = ctx.history.value_at(ctx.lane, metric, ctx.cursor);
+            let text = if compact { String::new() } else { bytes::maybe(value) };
+            let (color, name) = (metric_color(ctx.theme, metric), metric_name(metric));
+            let chip = controls::legend(&mut ui, ctx.theme, color, name, &text, ctx.shown.has(metric));
+            if chip.clicked() {
+                ctx.commands.send(Command::ToggleMetric(metric));
             }
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| self.capacity.show(ui, ctx));
-        });
+            chip.on_hover_ui(|ui| {
+                ui.label(metric_meaning(metric));
+                let exact = value.map_or_else(|| "Not told by this recording".to_owned(), bytes::exact);
+                ui.label(ctx.theme.caption(exact));
+            });
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| self.capacity.show(ui, ctx));
     }
 }
 
@@ -106,7 +118,9 @@ impl CapacityField {
         } else if !field.has_focus() && self.error.is_none() && self.text != known {
             self.text = known;
         }
-        field.on_hover_text("Recordings do not tell the device\u{2019}s capacity. Type it to see how close the run came.");
+        field.on_hover_text(
+            "Recordings do not tell the device\u{2019}s capacity. Type it to see how close the run came.",
+        );
         match &self.error {
             Some(sentence) => ui.label(egui::RichText::new(sentence).size(crate::theme::SMALL).color(ctx.theme.danger)),
             None => ui.label(ctx.theme.caption("capacity")),

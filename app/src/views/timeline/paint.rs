@@ -1,15 +1,16 @@
-//! How the timeline looks.
+//! What is painted over and around the chart: annotations, flags, the cursor's dots and handle, the measured range.
 
-use egui::epaint::{Mesh, Shape};
+use egui::epaint::Shape;
 use egui::{Align2, Color32, CornerRadius, Pos2, Rect, Stroke, Ui, pos2, vec2};
 use vramscope_model::Metric;
 
 use super::LABEL_GAP;
 use super::layout::{Areas, RIBBON_ROW};
-use super::model::{Data, Ribbon, RibbonSpan};
+use super::model::Data;
+use super::notes::{Notes, RibbonSpan};
 use crate::ctx::{Ctx, metric_color};
 use crate::theme::{self, SMALL, UNIT, mix};
-use crate::widgets::steps::{StepArea, StepStyle, add};
+use crate::widgets::steps::StepArea;
 use crate::widgets::{bytes, number};
 
 /// What is painted, and where.
@@ -18,6 +19,7 @@ pub(super) struct Canvas<'a> {
     pub ctx: &'a Ctx<'a>,
     pub areas: &'a Areas,
     pub data: &'a Data,
+    pub notes: &'a Notes,
 }
 
 impl Canvas<'_> {
@@ -29,64 +31,22 @@ impl Canvas<'_> {
 
     /// Where a place lies, on a whole pixel.
     pub(super) fn x(&self, place: f64) -> f32 {
-        self.ui.painter().round_to_pixel_center(self.areas.x(self.ctx.span, place))
+        self.areas.pixel(self.ui.ctx(), self.ctx.span, place)
     }
 
-    /// Lines at round values, and their labels.
-    pub(super) fn grid(&self) {
-        let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
-        let font = theme::mono(SMALL - 1.0);
-        for value in byte_ticks(self.data.top, (plot.height() / (11.0 * UNIT)) as u32) {
-            let y = painter.round_to_pixel_center(self.area().y(value));
-            painter.hline(plot.x_range(), y, theme.hairline());
-            let place = pos2(plot.left() - 2.0 * UNIT, y);
-            painter.text(place, Align2::RIGHT_CENTER, bytes::short(value), font.clone(), theme.faint);
-        }
-        let most = (plot.width() / (24.0 * UNIT)) as usize;
-        let (places, step) = self.ctx.axis.ticks(self.ctx.span, most);
-        for place in places {
-            let x = self.x(place);
-            painter.vline(x, plot.y_range(), Stroke::new(1.0, mix(theme.canvas, theme.line, 0.55)));
-            painter.vline(x, plot.bottom()..=plot.bottom() + UNIT, Stroke::new(1.0, theme.line_strong));
-            let text = self.ctx.axis.tick(place, step);
-            let galley = painter.layout_no_wrap(text, font.clone(), theme.faint);
-            let half = galley.size().x / 2.0;
-            let left = x.clamp(plot.left() + half, plot.right() - half) - half;
-            painter.galley(pos2(left, self.areas.ruler.top() + 1.75 * UNIT), galley, theme.faint);
-        }
-        painter.hline(plot.x_range(), painter.round_to_pixel_center(plot.bottom()), Stroke::new(1.0, theme.line_strong));
+    /// A line under the plot, where the numbers of the axis hang.
+    pub(super) fn floor(&self) {
+        let (painter, plot) = (self.ui.painter(), self.areas.plot);
+        let y = painter.round_to_pixel_center(plot.bottom());
+        painter.hline(plot.x_range(), y, Stroke::new(1.0, self.ctx.theme.line_strong));
     }
 
-    /// The curves, reserved lowest.
-    pub(super) fn series(&self) {
-        let theme = self.ctx.theme;
-        let mut mesh = Mesh::default();
-        for (metric, columns) in Metric::ALL.into_iter().zip(&self.data.series) {
-            let Some(columns) = columns.as_ref().filter(|_| self.ctx.shown.has(metric)) else { continue };
-            let color = metric_color(theme, metric);
-            let (fill, band, line) = match metric {
-                Metric::Reserved => (Some(0.15), 0.42, 0.9),
-                Metric::Allocated => (Some(0.30), 0.62, 1.0),
-                Metric::Requested => (None, 0.55, 0.9),
-                Metric::Pending => (Some(0.35), 0.7, 1.0),
-            };
-            let shade = |opacity: f32| mix(theme.canvas, color, opacity);
-            let style = StepStyle { fill: fill.map(shade), band: shade(band), line: shade(line), thickness: 1.0 };
-            add(&mut mesh, &self.area(), columns, style);
-        }
-        self.ui.painter().add(Shape::mesh(mesh));
-    }
-
-    /// The capacity, where it is known: a line, or a note where it lies far above the curves.
+    /// What the capacity's line means; a note at the top where it lies far above the curves.
     pub(super) fn capacity(&self) {
         let Some(capacity) = self.ctx.capacity else { return };
         let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
         let inside = capacity as f64 <= self.data.top;
-        let y = if inside { painter.round_to_pixel_center(self.area().y(capacity)) } else { plot.top() };
-        if inside {
-            let line = [pos2(plot.left(), y), pos2(plot.right(), y)];
-            painter.extend(Shape::dashed_line(&line, Stroke::new(1.0, theme.danger), 6.0, 4.0));
-        }
+        let y = if inside { self.area().y(capacity) } else { plot.top() };
         let arrow = if inside { "" } else { " \u{2191}" };
         let text = format!("capacity {}{arrow}", bytes::short(capacity));
         let below = y - plot.top() < 5.0 * UNIT;
@@ -94,30 +54,99 @@ impl Canvas<'_> {
         painter.text(pos2(plot.right() - UNIT, y + gap), anchor, text, theme::font(SMALL), theme.danger);
     }
 
-    /// Allocations that failed: a line and a flag. Flags that would overlap are counted in one.
+    /// What the lowest layer is, and how much of the peak it makes up. Left out where there is no room for the words.
+    pub(super) fn base(&self) {
+        let (ctx, plot) = (self.ctx, self.areas.plot);
+        let bytes = self.notes.base.bytes();
+        if self.data.base.is_empty() || !ctx.shown.has(Metric::Allocated) {
+            return;
+        }
+        let peak = ctx.history.peak(ctx.lane, Metric::Allocated).map_or(bytes, |peak| peak.bytes.max(1));
+        let share = bytes as f64 / peak as f64 * 100.0;
+        let text = format!("allocated before recording: {} \u{b7} {share:.0} % of the peak", bytes::text(bytes));
+        let galley = self.ui.painter().layout_no_wrap(text, theme::font(SMALL), ctx.theme.text);
+        let columns = (galley.size().x + 4.0 * UNIT) * self.ui.pixels_per_point();
+        // The words stand in the layer, below its lowest part beside them.
+        let lowest = self.data.base.iter().take(columns as usize).map(|column| column.min).min().unwrap_or(0);
+        let top = self.area().y(lowest);
+        if plot.bottom() - top < galley.size().y + UNIT || galley.size().x + 4.0 * UNIT > plot.width() {
+            return;
+        }
+        self.ui.painter().galley(pos2(plot.left() + 2.0 * UNIT, top + 0.5 * UNIT), galley, ctx.theme.text);
+    }
+
+    /// What the lines of failed allocations mean. Flags that would overlap are counted in one.
     pub(super) fn ooms(&self) {
-        let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
+        let (theme, plot) = (self.ctx.theme, self.areas.plot);
         let mut flag: Option<(f32, String, usize)> = None;
         let paint = |flag: Option<(f32, String, usize)>| {
             let Some((x, text, more)) = flag else { return };
             let text = if more == 0 { text } else { format!("{text} and {more} more") };
             self.tag(pos2(x, plot.top()), &text, theme.danger, theme.canvas);
         };
-        for oom in &self.data.ooms {
-            let x = self.x(self.ctx.axis.place_of(oom.seq.after()));
+        for oom in &self.notes.ooms {
+            let x = self.x(oom.low);
             if !plot.x_range().contains(x) {
                 continue;
             }
-            painter.vline(x, plot.y_range(), Stroke::new(1.5, theme.danger));
             match &mut flag {
                 Some((first, _, more)) if x - *first < 40.0 * UNIT => *more += 1,
                 _ => {
-                    let text = format!("Out of memory: {}", bytes::text(oom.requested));
+                    let text = format!("Out of memory: {}", bytes::text(oom.what));
                     paint(flag.replace((x, text, 0)));
                 }
             }
         }
         paint(flag);
+    }
+
+    /// Pennants of named instants, one a pixel at most; the one under the pointer says what it is.
+    pub(super) fn marks(&self, pointer: Option<Pos2>) {
+        let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
+        let mut last = f32::NEG_INFINITY;
+        let mut hovered: Vec<&str> = Vec::new();
+        for mark in &self.notes.marks {
+            let x = self.x(mark.low);
+            if !plot.x_range().contains(x) {
+                continue;
+            }
+            if pointer.is_some_and(|pointer| plot.contains(pointer) && (pointer.x - x).abs() < 3.0) {
+                hovered.push(self.ctx.history.dictionary().name(mark.what));
+            }
+            if x > last {
+                last = x;
+                let points = [vec2(0.0, 0.0), vec2(7.0, 3.0), vec2(0.0, 6.0)]
+                    .map(|offset| pos2(x, plot.bottom() - 12.0) + offset);
+                painter.add(Shape::convex_polygon(points.to_vec(), theme.muted, Stroke::NONE));
+            }
+        }
+        if let (Some(first), Some(pointer)) = (hovered.first(), pointer) {
+            let more = number::of(hovered.len() as u64 - 1, "more mark", "more marks");
+            let text = if hovered.len() == 1 { format!("Mark: {first}") } else { format!("Mark: {first}, and {more}") };
+            self.tip(Rect::from_center_size(pointer, vec2(6.0, 6.0)), "mark", &text);
+        }
+    }
+
+    /// Says how many events are missing where the pointer is over a hatched band.
+    pub(super) fn lost(&self, pointer: Option<Pos2>) {
+        let span = self.ctx.span;
+        let Some(pointer) = pointer.filter(|_| !self.notes.lost.is_empty()) else { return };
+        let bands = self.areas.bands(self.ui.ctx(), span, &self.notes.lost);
+        let Some(band) = bands.into_iter().find(|band| band.contains(pointer)) else { return };
+        let inside = |place: f64| band.expand(UNIT).x_range().contains(self.areas.x(span, place));
+        let lost = self.notes.lost.iter().filter(|lost| inside(f64::midpoint(lost.low, lost.high)));
+        let count = number::of(lost.map(|lost| lost.what).sum(), "event was", "events were");
+        self.tip(
+            band,
+            "lost",
+            &format!("{count} lost here: the source could not keep up, so figures may be wrong from here on"),
+        );
+    }
+
+    /// A tooltip beside something that is painted and no widget.
+    fn tip(&self, rect: Rect, name: &str, text: &str) {
+        egui::Tooltip::always_open(self.ui.ctx().clone(), self.ui.layer_id(), self.ui.scope_id().with(name), rect)
+            .show(|ui| ui.label(text));
     }
 
     /// A label with a background, at the left of `at` where there is no room to its right.
@@ -132,10 +161,10 @@ impl Canvas<'_> {
     }
 
     /// Annotations: one quad each, those narrower than a pixel folded into their neighbours.
-    pub(super) fn ribbon(&self, ribbon: &Ribbon, pointer: Option<Pos2>) {
+    pub(super) fn ribbon(&self, pointer: Option<Pos2>) {
         let (span, theme) = (self.ctx.span, self.ctx.theme);
         let clip = self.ui.painter().with_clip_rect(self.areas.ribbon);
-        for (index, row) in ribbon.rows.iter().enumerate() {
+        for (index, row) in self.notes.rows.iter().enumerate() {
             let top = self.areas.ribbon.top() + index as f32 * RIBBON_ROW;
             let pixel = span.length() / f64::from(self.areas.plot.width());
             let mut next = row.partition_point(|known| known.high < span.low);
@@ -151,10 +180,10 @@ impl Canvas<'_> {
                 if pointer.is_some_and(|pointer| rect.contains(pointer)) {
                     let name = self.ctx.history.dictionary().name(first.name).to_owned();
                     let length = self.ctx.axis.length(first.high - first.low);
-                    let text = if folded == 1 { format!("{name} · {length}") } else { format!("{folded} annotations") };
+                    let text =
+                        if folded == 1 { format!("{name} · {length}") } else { format!("{folded} annotations") };
                     clip.rect_stroke(rect, 2.0, Stroke::new(1.0, theme.text), egui::StrokeKind::Inside);
-                    egui::Tooltip::always_open(self.ui.ctx().clone(), self.ui.layer_id(), self.ui.scope_id(), rect)
-                        .show(|ui| ui.label(text));
+                    self.tip(rect, "annotation", &text);
                 }
             }
         }
@@ -166,14 +195,16 @@ impl Canvas<'_> {
         let color = theme.categories[(span.category + 2) % theme.categories.len()];
         let rect = if rect.width() > 3.0 { rect.with_max_x(rect.max.x - 1.0) } else { rect };
         painter.rect_filled(rect, CornerRadius::same(2), mix(theme.canvas, color, 0.32));
-        if rect.width() < 8.0 * UNIT {
+        if rect.width() < 5.0 * UNIT {
             return;
         }
         let name = self.ctx.history.dictionary().name(span.name).to_owned();
         let ink = mix(theme.text, color, 0.35);
-        let galley = painter.layout_no_wrap(name, theme::font(SMALL), ink);
-        let place = pos2(rect.left() + UNIT, rect.center().y - galley.size().y / 2.0);
-        painter.with_clip_rect(rect.intersect(painter.clip_rect())).galley(place, galley, ink);
+        let galley = painter.layout_no_wrap(name, theme::font(SMALL - 1.0), ink);
+        // A cut name says less than the colour alone.
+        if galley.size().x + 2.0 * UNIT <= rect.width() {
+            painter.galley(pos2(rect.left() + UNIT, rect.center().y - galley.size().y / 2.0), galley, ink);
+        }
     }
 
     /// The measured range: a tint, and in it what changed between its ends.
@@ -206,7 +237,7 @@ impl Canvas<'_> {
         super::readout::card(self, pos2(left + 2.0 * UNIT, plot.top() + 2.0 * UNIT), &lines);
     }
 
-    /// The cursor: a line, a handle on the ruler, a dot on every curve.
+    /// The cursor's line through the annotations, its handle on the ruler, and a dot on every curve.
     pub(super) fn cursor(&self) {
         let place = self.ctx.axis.place_of(self.ctx.cursor);
         let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
@@ -214,7 +245,7 @@ impl Canvas<'_> {
         if !plot.expand(1.0).x_range().contains(x) {
             return;
         }
-        painter.vline(x, self.areas.ribbon.top()..=plot.bottom(), Stroke::new(1.0, theme.accent));
+        painter.vline(x, self.areas.ribbon.top()..=plot.top(), Stroke::new(1.0, theme.accent));
         for (metric, columns) in Metric::ALL.into_iter().zip(&self.data.series) {
             let value = self.ctx.history.value_at(self.ctx.lane, metric, self.ctx.cursor);
             if let Some(value) = value.filter(|&value| value > 0 && columns.is_some() && self.ctx.shown.has(metric)) {
@@ -223,28 +254,8 @@ impl Canvas<'_> {
             }
         }
         let tip = pos2(x, plot.bottom() + 1.0);
-        let handle = [vec2(0.0, 0.0), vec2(5.0, 5.0), vec2(5.0, 10.0), vec2(-5.0, 10.0), vec2(-5.0, 5.0)];
+        let handle = [vec2(0.0, 0.0), vec2(5.0, 5.0), vec2(5.0, 8.0), vec2(-5.0, 8.0), vec2(-5.0, 5.0)];
         let points = handle.map(|offset| tip + offset).to_vec();
         painter.add(Shape::convex_polygon(points, theme.accent, Stroke::NONE));
-    }
-}
-
-/// Round byte values from 0 up to `top`, about `count` of them, a power of two apart.
-fn byte_ticks(top: f64, count: u32) -> impl Iterator<Item = u64> {
-    let wish = top / f64::from(count.max(1));
-    let step = wish.max(1.0).log2().ceil().exp2().min(2f64.powi(62)) as u64;
-    (0..).map(move |index| index * step).take_while(move |&value| value as f64 <= top)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::byte_ticks;
-
-    #[test]
-    fn byte_ticks_are_round_in_binary() {
-        let gib = 1 << 30;
-        assert_eq!(byte_ticks(7.9 * gib as f64, 5).collect::<Vec<_>>(), [0, 2 * gib, 4 * gib, 6 * gib]);
-        assert_eq!(byte_ticks(1.0, 5).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(byte_ticks(100.0, 0).count(), 1);
     }
 }

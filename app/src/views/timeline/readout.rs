@@ -28,7 +28,9 @@ pub(super) fn paint(canvas: &Canvas<'_>, place: f64) {
     for &(metric, value) in rows.iter().filter(|(_, value)| *value > 0) {
         painter.circle_filled(pos2(x, canvas.area().y(value) + 0.5), 2.5, metric_color(theme, metric));
     }
-    let size = vec2(WIDTH, LINE * (rows.len() + 2) as f32 + 2.0 * PADDING);
+    let base = (canvas.notes.base.bytes() > 0).then(|| canvas.notes.base.at(position));
+    let lines = rows.len() + 2 + usize::from(base.is_some());
+    let size = vec2(WIDTH, LINE * lines as f32 + 2.0 * PADDING);
     let left = if x + size.x + 4.0 * UNIT > plot.right() { x - size.x - 3.0 * UNIT } else { x + 3.0 * UNIT };
     let rect = Rect::from_min_size(pos2(left, plot.top() + 2.0 * UNIT), size);
     frame(canvas, rect);
@@ -46,6 +48,9 @@ pub(super) fn paint(canvas: &Canvas<'_>, place: f64) {
     line(1, "after event", number::text(u64::from(position.0)), theme.muted);
     for (index, &(metric, value)) in rows.iter().enumerate() {
         line(index + 2, metric_name(metric), bytes::text(value), metric_color(theme, metric));
+    }
+    if let Some(base) = base {
+        line(lines - 1, "before recording", bytes::text(base), theme.muted);
     }
 }
 

@@ -22,8 +22,6 @@ pub(super) struct Opened<'a> {
     pub syntax: Syntax,
     /// In words: "PyTorch memory snapshot (pickle, gzip)".
     pub format: String,
-    /// The most bytes `reader` may give.
-    pub limit: u64,
 }
 
 /// How many first bytes tell formats apart.
@@ -47,19 +45,20 @@ pub(super) fn open<'a>(
     let mut reader: Box<dyn Read + 'a> = Box::new(Counted { inner: source, progress, done: 0 });
     let mut wrappers: Vec<&str> = Vec::new();
     loop {
-        let (head, whole) = peek(reader)?;
+        let (head, whole) = peek(reader, progress)?;
         match head.first_chunk::<2>() {
             _ if head.is_empty() => return Err(ReadError::Failed("is empty".into())),
             Some(&[0x1f, 0x8b]) if wrappers.len() < MOST_WRAPPERS => {
                 wrappers.push("gzip");
-                reader = Box::new(MultiGzDecoder::new(whole));
+                let limit = packed_bytes.saturating_mul(super::UNPACK_FACTOR).saturating_add(256 << 20);
+                reader = Box::new(Unpacked { inner: MultiGzDecoder::new(whole), given: 0, limit });
             }
-            Some(&[0x80, 2..=5]) => return Ok(opened(whole, Syntax::Pickle, &wrappers, packed_bytes)),
+            Some(&[0x80, 2..=5]) => return Ok(opened(whole, Syntax::Pickle, &wrappers)),
             _ => match sniff_text(&head) {
-                Some(Text::Json) => return Ok(opened(whole, Syntax::Json, &wrappers, packed_bytes)),
+                Some(Text::Json) => return Ok(opened(whole, Syntax::Json, &wrappers)),
                 Some(Text::Html) if wrappers.len() < MOST_WRAPPERS => {
                     wrappers.push("HTML page");
-                    reader = embedded(whole)?;
+                    reader = embedded(whole, progress)?;
                 }
                 _ => return Err(ReadError::Failed(other_format(&head))),
             },
@@ -67,7 +66,7 @@ pub(super) fn open<'a>(
     }
 }
 
-fn opened<'a>(reader: Peeked<'a>, syntax: Syntax, wrappers: &[&str], packed_bytes: u64) -> Opened<'a> {
+fn opened<'a>(reader: Peeked<'a>, syntax: Syntax, wrappers: &[&str]) -> Opened<'a> {
     let name = if syntax == Syntax::Pickle { "pickle" } else { "JSON" };
     let mut format = format!("PyTorch memory snapshot ({name}");
     for wrapper in wrappers {
@@ -75,24 +74,43 @@ fn opened<'a>(reader: Peeked<'a>, syntax: Syntax, wrappers: &[&str], packed_byte
         format.push_str(wrapper);
     }
     format.push(')');
-    let limit = if wrappers.contains(&"gzip") {
-        packed_bytes.saturating_mul(super::UNPACK_FACTOR).saturating_add(256 << 20)
-    } else {
-        u64::MAX
-    };
-    Opened { reader: Box::new(reader), syntax, format, limit }
+    Opened { reader: Box::new(reader), syntax, format }
 }
 
-fn peek<'a>(mut reader: Box<dyn Read + 'a>) -> Result<(Vec<u8>, Peeked<'a>), ReadError> {
+fn peek<'a>(mut reader: Box<dyn Read + 'a>, progress: &Progress) -> Result<(Vec<u8>, Peeked<'a>), ReadError> {
     let mut head = Vec::new();
     let outcome = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
     if let Err(error) = outcome
         && head.is_empty()
     {
-        return Err(ReadError::Failed(format!("cannot be read: {error}")));
+        return Err(ReadError::from_io(&error, 0, progress));
     }
     let whole = Cursor::new(head.clone()).chain(reader);
     Ok((head, whole))
+}
+
+/// A packed stream's content, as far as it may go. Every layer has the limit: what is packed twice could otherwise hide hours of
+/// unpacking that give nothing.
+struct Unpacked<'a> {
+    inner: MultiGzDecoder<Peeked<'a>>,
+    given: u64,
+    limit: u64,
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.given += count as u64;
+        if self.given > self.limit {
+            let sentence = format!(
+                "unpacks to more than {} bytes, {} times its own size or more; that is not a recording",
+                self.limit,
+                super::UNPACK_FACTOR
+            );
+            return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, sentence));
+        }
+        Ok(count)
+    }
 }
 
 enum Text {
@@ -110,14 +128,17 @@ fn sniff_text(head: &[u8]) -> Option<Text> {
 }
 
 /// The snapshot inside the page that `_memory_viz.py` writes: the first `"base64": "…"` of its script.
-fn embedded<'a>(page: impl Read + 'a) -> Result<Box<dyn Read + 'a>, ReadError> {
+fn embedded<'a>(page: impl Read + 'a, progress: &Progress) -> Result<Box<dyn Read + 'a>, ReadError> {
     const KEY: &[u8] = b"\"base64\"";
     let mut page = std::io::BufReader::with_capacity(64 << 10, page);
     let mut matched = 0;
     let mut byte = [0];
     let mut next = || -> Result<u8, ReadError> {
-        page.read_exact(&mut byte).map(|()| byte[0]).map_err(|_| {
-            ReadError::Failed("is an HTML page without a memory snapshot in it; PyTorch's _memory_viz.py embeds one".into())
+        page.read_exact(&mut byte).map(|()| byte[0]).map_err(|error| match ReadError::from_io(&error, 0, progress) {
+            ReadError::Torn(_) => ReadError::Failed(
+                "is an HTML page without a memory snapshot in it; PyTorch's _memory_viz.py embeds one".into(),
+            ),
+            other => other,
         })
     };
     while matched < KEY.len() {
@@ -150,7 +171,7 @@ impl<R: Read> Read for UntilQuote<R> {
     }
 }
 
-/// Counts what is read of the file itself.
+/// Counts what is read of the file itself, and stops when someone asks to.
 struct Counted<'a> {
     inner: Box<dyn Read + Send + 'a>,
     progress: &'a Progress,
@@ -159,6 +180,9 @@ struct Counted<'a> {
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.progress.is_cancelled() {
+            return Err(std::io::Error::other("cancelled"));
+        }
         let count = self.inner.read(buffer)?;
         self.done += count as u64;
         self.progress.set_done(self.done);
@@ -175,8 +199,8 @@ fn other_format(head: &[u8]) -> String {
         "is a zip archive, probably a PyTorch checkpoint; a memory snapshot is what torch.cuda.memory._dump_snapshot() writes".into()
     } else if starts(b"SQLite format 3") {
         not_yet("an SQLite database, probably an Nsight Systems export")
-    } else if starts(&[0xff; 4]) {
-        not_yet("a vramscope recording")
+    } else if starts(&vramscope_recording::MAGIC) {
+        "has a vramscope recording packed inside; unpack it and open that".into()
     } else if text.starts_with("timestamp") && text.contains("memory.") {
         not_yet("a table written by nvidia-smi (CSV)")
     } else if text.starts_with("# gpu") || text.starts_with("#gpu") {

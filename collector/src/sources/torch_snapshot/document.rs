@@ -1,14 +1,22 @@
 //! The whole file, once read: which list is which device's trace, the final segments, the settings.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use vramscope_trace::{AllocatorSettings, DictionaryChunk, Interner, NameId, PoolOwner, Problem, ProblemKind};
 
-use super::error::ReadError;
+use super::error::{ReadError, quoted};
 use super::keys;
 use super::machine::Machine;
 use super::rows::{Action, AnnotationRow, BlockRow, BlockState, CHUNK_ROWS, EntryChunk, EntryRow, SegmentRow};
 use super::value::{RowKind, Value};
+
+/// How many settings are kept; PyTorch writes about a dozen.
+const MOST_SETTINGS: usize = 256;
+
+/// How many devices are kept: a longer list is no machine's, and would only cost memory.
+const MOST_DEVICES: usize = u16::MAX as usize;
 
 /// Every entry of the file, by row number.
 pub(super) struct Entries {
@@ -99,7 +107,7 @@ pub(super) fn build(mut machine: Machine, top: Option<Value>, torn: Option<u64>)
     machine.stop_streaming();
     let mut parts = match top {
         Some(top) => find_parts(&mut machine, top)?,
-        None => salvage(&machine, torn.unwrap_or(0))?,
+        None => salvage(&mut machine, torn.unwrap_or(0))?,
     };
     let segments = final_segments(&mut machine, &parts.segments);
     let settings = parts.settings.map(|settings| read_settings(&machine, settings));
@@ -157,15 +165,19 @@ fn find_parts(machine: &mut Machine, top: Value) -> Result<Parts, ReadError> {
             }
         }
         Value::Dict(_) => {
-            let pairs: Vec<(Value, Value)> = machine.pairs(top).collect();
-            let mut known = false;
-            for (key, value) in pairs {
-                let Value::Name(key) = key else { continue };
-                known |= matches!(key, keys::SEGMENTS | keys::DEVICE_TRACES);
-                top_level_key(machine, &mut parts, key, value);
-            }
-            if !known {
+            // Of equal keys the last one counts.
+            let mut last: FxHashMap<NameId, Value> = FxHashMap::default();
+            last.extend(machine.pairs(top).filter_map(|(key, value)| match key {
+                Value::Name(key) => Some((key, value)),
+                _ => None,
+            }));
+            if !last.contains_key(&keys::SEGMENTS) && !last.contains_key(&keys::DEVICE_TRACES) {
                 return Err(not_a_snapshot(machine, top));
+            }
+            let mut pairs: Vec<(NameId, Value)> = last.into_iter().collect();
+            pairs.sort_unstable_by_key(|&(key, _)| key);
+            for (key, value) in pairs {
+                top_level_key(machine, &mut parts, key, value);
             }
         }
         _ => return Err(not_a_snapshot(machine, top)),
@@ -188,50 +200,116 @@ fn top_level_key(machine: &mut Machine, parts: &mut Parts, key: NameId, value: V
             parts.host_entries = (nested.iter().map(RowList::len).sum::<usize>() + flat) as u64;
         }
         (_, _) => {
-            let text = machine.interner.text(key).chars().take(80).collect::<String>();
+            let text = quoted(machine.interner.text(key), 80);
             machine.note(ProblemKind::UnknownKey, || format!("top level: key \u{201c}{text}\u{201d}"));
         }
     }
 }
 
-/// A torn file never got to its top level: every entry and every segment that was read belongs to it.
-fn salvage(machine: &Machine, offset: u64) -> Result<Parts, ReadError> {
+/// A torn file never got to its top level: every segment that was read belongs to it.
+fn salvage(machine: &mut Machine, offset: u64) -> Result<Parts, ReadError> {
     if machine.entries() == 0 && machine.segments.is_empty() {
         return Err(ReadError::torn(offset));
     }
-    let device = machine.segments.iter().find(|segment| segment.blocks > 0).map_or(0, |segment| segment.device.min(63));
-    let mut traces = vec![RowList::Range { first: 0, count: 0 }; usize::from(device) + 1];
-    traces[usize::from(device)] = RowList::Range { first: 0, count: machine.entries() as u32 };
+    let traces = torn_traces(machine);
     Ok(Parts { traces, segments: (0..machine.segments.len() as u32).collect(), ..Parts::default() })
+}
+
+/// The traces of a torn file: those already in their list, and what waits on the stack to be put there.
+fn torn_traces(machine: &mut Machine) -> Vec<RowList> {
+    let top = machine.stack.first().map(|&word| machine.decode(word));
+    if let Some(Value::List(list)) = top.and_then(|top| machine.lookup(top, keys::DEVICE_TRACES)) {
+        return traces_of(machine, list);
+    }
+    let Some(at) = machine.stack.iter().position(|word| word.as_name() == Some(keys::DEVICE_TRACES)) else {
+        return Vec::new();
+    };
+    let words = machine.stack[at + 1..].to_vec();
+    let Some(outer) = words.first().and_then(|word| word.as_list()) else { return Vec::new() };
+    let mut traces = Traces::default();
+    traces.extend(machine, outer);
+    let last_mark = machine.marks.iter().max().copied().unwrap_or(0);
+    let mut batched = false;
+    for (index, &word) in words.iter().enumerate().skip(1) {
+        if word.as_list().is_some() {
+            // Items of a batch are complete when they get there; others wait for what may still be set in them.
+            batched = last_mark > at + 1 + index;
+            traces.push(machine, Some(machine.decode(word)));
+        } else if let Some(row) = machine.row_of(word, RowKind::Entry)
+            && let Some(RowList::Explicit(rows)) = traces.lists.last_mut()
+            && batched
+            && words.get(index + 1).is_none_or(|next| next.as_name().is_none())
+        {
+            rows.push(row);
+        } else {
+            break;
+        }
+    }
+    traces.lists
 }
 
 fn rows_of(machine: &Machine, list: u32, kind: RowKind) -> Vec<u32> {
     (0..machine.list_len(list)).filter_map(|index| machine.row_at(list, kind, index)).collect()
 }
 
-/// The trace of each device. Lists of anything but entries count as empty.
-fn traces_of(machine: &Machine, list: u32) -> Vec<RowList> {
-    let mut traces = Vec::new();
-    // A list of devices beyond any machine's would only cost memory.
-    for index in 0..machine.list_len(list).min(usize::from(u16::MAX)) {
-        traces.push(match machine.item(list, index) {
-            Some(Value::List(trace)) => RowList::Explicit(rows_of(machine, trace, RowKind::Entry)),
-            _ => RowList::Range { first: 0, count: 0 },
-        });
+/// The trace of each device.
+fn traces_of(machine: &mut Machine, list: u32) -> Vec<RowList> {
+    let mut traces = Traces::default();
+    traces.extend(machine, list);
+    traces.lists
+}
+
+/// Traces while they are collected.
+#[derive(Default)]
+struct Traces {
+    lists: Vec<RowList>,
+    /// Lists that were taken: one list shared by many devices would be counted over and over.
+    taken: FxHashSet<u32>,
+}
+
+impl Traces {
+    fn extend(&mut self, machine: &mut Machine, list: u32) {
+        for index in 0..machine.list_len(list).min(MOST_DEVICES) {
+            self.push(machine, machine.item(list, index));
+        }
     }
-    // One list shared by many devices would be counted over and over.
-    let total: usize = traces.iter().map(RowList::len).sum();
-    if total > machine.entries() {
-        traces.truncate(1);
+
+    /// Adds the next device's trace. Anything but a list of entries counts as empty.
+    fn push(&mut self, machine: &mut Machine, value: Option<Value>) {
+        let device = self.lists.len();
+        if device >= MOST_DEVICES {
+            return;
+        }
+        let mut rows = Vec::new();
+        if let Some(Value::List(trace)) = value
+            && machine.list_len(trace) > 0
+        {
+            if self.taken.insert(trace) {
+                rows = rows_of(machine, trace, RowKind::Entry);
+            } else {
+                machine.note(ProblemKind::UnknownKey, || format!("device {device}: its trace is another device's"));
+            }
+        }
+        self.lists.push(RowList::Explicit(rows));
     }
-    traces
 }
 
 /// Final segments by device and address, with block addresses filled in, and complaints about what does not add up.
 fn final_segments(machine: &mut Machine, rows: &[u32]) -> Vec<FinalSegment> {
     let mut segments: Vec<FinalSegment> = Vec::with_capacity(rows.len());
+    let mut seen = vec![false; machine.segments.len()];
+    let mut blocks_left = machine.blocks.len();
     for &row in rows {
-        let row = machine.segments[row as usize];
+        if std::mem::replace(&mut seen[row as usize], true) {
+            machine.note(ProblemKind::Overlap, || format!("segment record {row} is listed twice"));
+            continue;
+        }
+        let mut row = machine.segments[row as usize];
+        // Blocks that several segments share would be counted over and over.
+        if row.blocks as usize > blocks_left {
+            row.blocks = 0;
+        }
+        blocks_left -= row.blocks as usize;
         let mut next = row.address;
         let mut sum = 0u64;
         let mut blocks = Vec::with_capacity(row.blocks as usize);
@@ -286,10 +364,10 @@ fn host_bytes(machine: &Machine, list: u32) -> u64 {
 
 fn read_settings(machine: &Machine, dict: Value) -> AllocatorSettings {
     let mut settings = AllocatorSettings::default();
-    for (key, value) in machine.pairs(dict).take(4096) {
+    for (key, value) in machine.pairs(dict).take(MOST_SETTINGS) {
         let Value::Name(key) = key else { continue };
         match (key, value) {
-            (keys::CONF, Value::Name(text)) => settings.conf = Some(machine.interner.text(text).to_owned()),
+            (keys::CONF, Value::Name(text)) => settings.conf = Some(quoted(machine.interner.text(text), 4096)),
             // -1 and, in early builds, 2^64 - 1 stand for unlimited.
             (keys::MAX_SPLIT_SIZE, Value::Int(bytes)) => settings.max_split_size = u64::try_from(bytes).ok(),
             (keys::GC_THRESHOLD, Value::Float(part)) => settings.garbage_collection_threshold = part,
@@ -306,7 +384,7 @@ fn read_settings(machine: &Machine, dict: Value) -> AllocatorSettings {
             }
             _ => {}
         }
-        settings.all.push((machine.interner.text(key).to_owned(), show(machine, value)));
+        settings.all.push((quoted(machine.interner.text(key), 256), show(machine, value)));
     }
     settings
 }
@@ -317,13 +395,15 @@ fn show(machine: &Machine, value: Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::Big(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
-        Value::Name(name) => machine.interner.text(name).to_owned(),
+        Value::Name(name) => quoted(machine.interner.text(name), 4096),
         Value::None => "None".to_owned(),
         Value::Dict(_) => {
             let pairs = machine.pairs(value).take(64);
             pairs
                 .filter_map(|(key, value)| match (key, value.unsigned()) {
-                    (Value::Name(key), Some(number)) => Some(format!("{}:{number}", machine.interner.text(key))),
+                    (Value::Name(key), Some(number)) => {
+                        Some(format!("{}:{number}", quoted(machine.interner.text(key), 64)))
+                    }
                     _ => None,
                 })
                 .collect::<Vec<_>>()
@@ -345,49 +425,59 @@ fn not_a_snapshot(machine: &Machine, top: Value) -> ReadError {
         }
         .to_owned(),
         Value::Dict(_) => {
-            let names: Vec<&str> = machine
+            let names: Vec<String> = machine
                 .pairs(top)
                 .take(6)
                 .filter_map(|(key, _)| match key {
-                    Value::Name(name) => Some(machine.interner.text(name)),
+                    Value::Name(name) => Some(quoted(machine.interner.text(name), 80)),
                     _ => None,
                 })
                 .collect();
             if names.is_empty() {
                 "holds an empty dictionary".to_owned()
             } else {
-                let names: String = names.join(", ").chars().take(200).collect();
+                let names = names.join(", ");
                 format!("holds a dictionary of other things ({names})")
             }
         }
         _ => "holds a single value".to_owned(),
     };
-    ReadError::Failed(format!(
-        "{looks}; a memory snapshot is what torch.cuda.memory._dump_snapshot() writes"
-    ))
+    ReadError::Failed(format!("{looks}; a memory snapshot is what torch.cuda.memory._dump_snapshot() writes"))
 }
 
 /// Whether any entry carries a call stack.
 pub(super) fn has_stacks(document: &Document) -> bool {
     let none = vramscope_trace::StackId::NONE;
-    document.traces.iter().any(|trace| {
-        (0..trace.len()).any(|index| document.entries.get(trace.row(index)).stack != none)
-    }) || document
-        .segments
+    document
+        .traces
         .iter()
-        .flat_map(|segment| &segment.blocks)
-        .any(|block| block.row.state != BlockState::Inactive && block.row.stack != none)
+        .any(|trace| (0..trace.len()).any(|index| document.entries.get(trace.row(index)).stack != none))
+        || document
+            .segments
+            .iter()
+            .flat_map(|segment| &segment.blocks)
+            .any(|block| block.row.state != BlockState::Inactive && block.row.stack != none)
 }
 
-/// Whether the trace completes its frees one by one, or has only requests for them (recorded with `skip_actions`).
-pub(super) fn completes_frees(entries: &Entries, trace: &RowList) -> bool {
-    let mut requested = false;
+/// Whether a device's `free_requested` alone frees: recorded with `skip_actions`, a trace has no completions. One without any may
+/// also be short: then each block that was freed is still waiting in the final segments.
+pub(super) fn requests_free(document: &Document, trace: &RowList, finals: &[FinalSegment]) -> bool {
+    let mut requested = BTreeSet::new();
     for index in 0..trace.len() {
-        match entries.get(trace.row(index)).action {
-            Action::FreeCompleted => return true,
-            Action::FreeRequested => requested = true,
+        let entry = document.entries.get(trace.row(index));
+        match entry.action {
+            Action::FreeCompleted => return false,
+            Action::FreeRequested => {
+                requested.insert(entry.address);
+            }
+            Action::Alloc if requested.contains(&entry.address) => return true,
             _ => {}
         }
     }
-    !requested
+    let blocks = finals.iter().flat_map(|segment| &segment.blocks);
+    for block in blocks.filter(|block| block.row.state == BlockState::Pending) {
+        requested.remove(&block.address);
+    }
+    // The final segments of a torn file are those of another moment.
+    !requested.is_empty() && document.torn.is_none()
 }

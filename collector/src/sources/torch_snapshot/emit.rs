@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 use vramscope_trace::{
-    Batch, DeviceId, DictionaryChunk, Event, EventKind, Origin, Pool, Problem, ProcessId, SourceMessage, StackId, StreamId,
-    TimeNs,
+    Batch, DeviceId, DictionaryChunk, Event, EventKind, Origin, Pool, Problem, ProcessId, Progress, SourceMessage,
+    StackId, StreamId, TimeNs,
 };
 
 use super::error::ReadError;
@@ -15,16 +15,22 @@ use super::start::{StartBlock, StartRun};
 /// Events a batch: large enough that the channel costs nothing, small enough to stay in a core's cache.
 const BATCH: usize = 1024;
 
-/// Collects events and sends them on. Fails only when nobody listens any more.
+/// Collects events and sends them on. Fails only when nobody listens any more, or someone asked to stop.
 pub(super) struct Emitter<'a> {
     out: &'a Sender<SourceMessage>,
+    progress: &'a Progress,
     batch: Batch,
     sent: bool,
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(out: &'a Sender<SourceMessage>) -> Self {
-        Self { out, batch: Batch::default(), sent: false }
+    pub(super) fn new(out: &'a Sender<SourceMessage>, progress: &'a Progress) -> Self {
+        Self { out, progress, batch: Batch::default(), sent: false }
+    }
+
+    /// Whether someone asked to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.progress.is_cancelled()
     }
 
     pub(super) fn dictionary(&mut self, chunks: Vec<Arc<DictionaryChunk>>) {
@@ -63,6 +69,9 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn message(&self, message: SourceMessage) -> Result<(), ReadError> {
+        if self.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
         self.out.send(message).map_err(|_| ReadError::Cancelled)
     }
 }
@@ -126,13 +135,9 @@ pub(super) fn entry(row: &EntryRow, context: &Context) -> (Event, Option<Event>)
         EventKind::Other { name: row.action_name, address, bytes }
     } else {
         match row.action {
-            Action::Alloc => EventKind::BlockAlloc {
-                address,
-                bytes: context.bytes,
-                requested: Some(bytes),
-                stack,
-                at_start: false,
-            },
+            Action::Alloc => {
+                EventKind::BlockAlloc { address, bytes: context.bytes, requested: Some(bytes), stack, at_start: false }
+            }
             Action::Free => EventKind::FreeCompleted { address },
             Action::FreeRequested => {
                 if context.requests_free {
@@ -147,11 +152,9 @@ pub(super) fn entry(row: &EntryRow, context: &Context) -> (Event, Option<Event>)
             Action::SegmentFree => EventKind::SegmentFree { address, bytes },
             Action::SegmentMap => EventKind::SegmentMap { address, bytes, pool: context.pool, stack, at_start: false },
             Action::SegmentUnmap => EventKind::SegmentUnmap { address, bytes },
-            Action::Oom => EventKind::OutOfMemory {
-                requested: bytes,
-                device_free: row.has_address.then_some(row.address),
-                stack,
-            },
+            Action::Oom => {
+                EventKind::OutOfMemory { requested: bytes, device_free: row.has_address.then_some(row.address), stack }
+            }
             Action::UserDefined | Action::Note | Action::Unknown => {
                 EventKind::Other { name: row.action_name, address, bytes }
             }

@@ -1,14 +1,14 @@
 //! Says the rest once the whole file is known: everything again if it was no plain history, then annotations, facts and problems.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use vramscope_trace::{
-    AllocatorSettings, Pool, PoolOwner, Problem, ProblemKind, RunInfo, SizeClass, SourceMessage,
-};
+use vramscope_trace::{AllocatorSettings, Pool, PoolOwner, Problem, ProblemKind, RunInfo, SizeClass, SourceMessage};
 
 use super::document::{self, Document, FinalSegment, RowList};
 use super::emit::{self, Context, Emitter};
-use super::error::ReadError;
+use super::error::{ReadError, quoted};
 use super::placement::Placer;
 use super::rows::{Action, BlockState, EntryRow, NO_TIME};
 use super::start::{self, DeviceTrace};
@@ -25,14 +25,14 @@ pub(super) fn run(
     let mut truncated = Vec::new();
     if holds(&document, streamed) {
         if let Some(problem) = end_disagrees(&streamed.placer, &document.segments.iter().collect::<Vec<_>>()) {
-            problems.push(problem);
+            Problem::note(&mut problems, problem.kind, problem.count, || problem.example);
         }
         emitter.dictionary(document.interner.take_chunks());
     } else {
         emitter.reset()?;
         emitter.dictionary(document.entries.dictionary());
         emitter.dictionary(document.interner.take_chunks());
-        let traces = rebuild_all(&document);
+        let traces = rebuild_all(&document, emitter)?;
         for trace in &traces {
             check_device(&document, trace, &mut problems, &mut truncated);
         }
@@ -61,9 +61,12 @@ fn holds(document: &Document, streamed: &StreamedSoFar) -> bool {
     });
     let traced = document.entry_count() == count && count > 0;
     // Blocks that no entry mentions were there before: the history is not whole.
-    let ghosts = document.segments.iter().flat_map(|segment| &segment.blocks).any(|block| {
-        block.row.state != BlockState::Inactive && !streamed.placer.live.contains_key(&block.address)
-    }) || document.segments.iter().any(|segment| !streamed.placer.runs.contains_key(&segment.row.address));
+    let ghosts = document
+        .segments
+        .iter()
+        .flat_map(|segment| &segment.blocks)
+        .any(|block| block.row.state != BlockState::Inactive && !streamed.placer.live.contains_key(&block.address))
+        || document.segments.iter().any(|segment| !streamed.placer.runs.contains_key(&segment.row.address));
     default_settings
         && one_trace
         && traced
@@ -77,7 +80,7 @@ fn finals_of(document: &Document, device: u16) -> &[FinalSegment] {
 }
 
 /// One rebuilt trace for each device that has events or segments.
-fn rebuild_all(document: &Document) -> Vec<DeviceTrace> {
+fn rebuild_all(document: &Document, emitter: &Emitter<'_>) -> Result<Vec<DeviceTrace>, ReadError> {
     let mut devices: Vec<u16> = document.segments.iter().map(|segment| segment.row.device).collect();
     devices.extend((0..document.traces.len()).filter(|&d| document.traces[d].len() > 0).map(|d| d as u16));
     devices.sort_unstable();
@@ -87,7 +90,7 @@ fn rebuild_all(document: &Document) -> Vec<DeviceTrace> {
         .into_iter()
         .map(|device| {
             let rows = document.traces.get(usize::from(device)).unwrap_or(&nothing);
-            start::rebuild(document, device, rows, finals_of(document, device))
+            start::rebuild(document, device, rows, finals_of(document, device), emitter)
         })
         .collect()
 }
@@ -108,7 +111,7 @@ fn check_device(document: &Document, trace: &DeviceTrace, problems: &mut Vec<Pro
     }
     if trace.rows.len() > 0 && (!trace.blocks.is_empty() || trace.unknown_frees > 0) {
         truncated.push(device);
-        let bytes: u64 = trace.blocks.iter().map(|block| block.bytes).sum();
+        let bytes: u64 = trace.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.bytes));
         let blocks = trace.blocks.len();
         Problem::note(problems, ProblemKind::TruncatedHistory, 1, || {
             format!(
@@ -144,7 +147,9 @@ fn end_disagrees(end: &Placer, finals: &[&FinalSegment]) -> Option<Problem> {
                     block.row.size,
                     live.end - block.address
                 )),
-                None => differ(format!("block {:#x} is in use in the final state, but not by the events", block.address)),
+                None => {
+                    differ(format!("block {:#x} is in use in the final state, but not by the events", block.address));
+                }
             }
         }
     }
@@ -175,16 +180,23 @@ fn say_again(document: &Document, traces: Vec<DeviceTrace>, emitter: &mut Emitte
         }
     }
     let mut cursors: Vec<Cursor> = traces.into_iter().map(Cursor::new).collect();
-    loop {
-        // A handful of devices: the earliest is found by looking at each. A time that goes back keeps its place in line.
-        let next = cursors
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(number, cursor)| cursor.next_time(document).map(|time| (time, number)))
-            .min();
-        let Some((_, number)) = next else { return Ok(()) };
-        cursors[number].say(document, emitter)?;
+    // The earliest first, and of equal times the first device. A time that goes back keeps its place in line.
+    let mut line: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
+    line.extend(
+        cursors.iter_mut().enumerate().filter_map(|(n, cursor)| Some(Reverse((cursor.next_time(document)?, n)))),
+    );
+    while let Some(Reverse((_, number))) = line.pop() {
+        let cursor = &mut cursors[number];
+        loop {
+            cursor.say(document, emitter)?;
+            let Some(time) = cursor.next_time(document) else { break };
+            if line.peek().is_some_and(|&Reverse(other)| other < (time, number)) {
+                line.push(Reverse((time, number)));
+                break;
+            }
+        }
     }
+    Ok(())
 }
 
 /// Where one device's trace has come to.
@@ -271,7 +283,7 @@ fn whole_file_problems(document: &Document, problems: &mut Vec<Problem>) {
         for index in 0..trace.len() {
             let row = document.entries.get(trace.row(index));
             if row.action == Action::Unknown {
-                let name = document.interner.text(row.action_name).chars().take(80).collect::<String>();
+                let name = quoted(document.interner.text(row.action_name), 80);
                 Problem::note(problems, ProblemKind::UnknownAction, 1, || {
                     format!("entry {index}: action \u{201c}{name}\u{201d}")
                 });

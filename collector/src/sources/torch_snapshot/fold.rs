@@ -2,10 +2,11 @@
 
 use vramscope_trace::{Frame, FrameId, NameId, PoolOwner, ProblemKind, SizeClass, StackId};
 
+use super::error::quoted;
 use super::keys;
 use super::machine::Machine;
 use super::rows::{Action, AnnotationRow, BlockRow, BlockState, EntryRow, SegmentRow, odd};
-use super::value::{DictSlot, RowKind, Value, Word};
+use super::value::{DictSlot, ListSlot, RowKind, Value, Word};
 
 /// What a dictionary turns out to be.
 #[derive(Clone, Copy)]
@@ -37,6 +38,10 @@ impl Machine {
             return;
         };
         let mut slot = self.dicts[id as usize];
+        if let DictSlot::Frame(known) = slot {
+            let frame = self.interner.frame_by_id(known).unwrap_or(Frame::EMPTY);
+            return self.set_frame(id, frame, &[], from);
+        }
         if matches!(slot, DictSlot::Empty | DictSlot::Pairs(_)) {
             let shape = self.stack[from..].iter().step_by(2).find_map(|&key| shape_of(key));
             let Some(shape) = shape else {
@@ -51,27 +56,25 @@ impl Machine {
                 DictSlot::Pairs(vector) => self.take_pairs(vector),
                 _ => Vec::new(),
             };
-            slot = self.new_row(shape);
+            let kind = match shape {
+                Shape::Frame => return self.set_frame(id, Frame::EMPTY, &early, from),
+                Shape::Row(kind) => kind,
+            };
+            slot = self.new_row(kind);
             self.dicts[id as usize] = slot;
             for (key, value) in early {
-                slot = self.set(slot, key, value);
+                self.set(slot, key, value);
             }
         }
         let mut at = from;
         while at + 1 < self.stack.len() {
-            let (key, value) = (self.stack[at], self.stack[at + 1]);
-            slot = self.set(slot, key, value);
+            self.set(slot, self.stack[at], self.stack[at + 1]);
             at += 2;
         }
-        self.dicts[id as usize] = slot;
         self.stack.truncate(from);
     }
 
-    fn new_row(&mut self, shape: Shape) -> DictSlot {
-        let kind = match shape {
-            Shape::Frame => return DictSlot::Frame(self.interner.frame(Frame::EMPTY)),
-            Shape::Row(kind) => kind,
-        };
+    fn new_row(&mut self, kind: RowKind) -> DictSlot {
         let row = match kind {
             RowKind::Entry => self.new_entry(),
             RowKind::Segment => {
@@ -90,22 +93,20 @@ impl Machine {
         DictSlot::Row { kind, row }
     }
 
-    /// Sets one key; the slot changes only for frames, which are named by their content.
+    /// Sets one key of a row.
     #[inline]
-    fn set(&mut self, slot: DictSlot, key: Word, value: Word) -> DictSlot {
+    fn set(&mut self, slot: DictSlot, key: Word, value: Word) {
         let Some(key) = key.as_name() else {
             self.note(ProblemKind::UnknownKey, || "a key that is no text".into());
-            return slot;
+            return;
         };
         match slot {
             DictSlot::Row { kind: RowKind::Entry, row } => self.set_entry(row, key, value),
             DictSlot::Row { kind: RowKind::Segment, row } => self.set_segment(row as usize, key, value),
             DictSlot::Row { kind: RowKind::Block, row } => self.set_block(row as usize, key, value),
             DictSlot::Row { kind: RowKind::Annotation, row } => self.set_annotation(row as usize, key, value),
-            DictSlot::Frame(frame) => return DictSlot::Frame(self.set_frame(frame, key, value)),
-            DictSlot::Empty | DictSlot::Pairs(_) => {}
+            DictSlot::Frame(_) | DictSlot::Empty | DictSlot::Pairs(_) => {}
         }
-        slot
     }
 
     #[inline]
@@ -124,8 +125,9 @@ impl Machine {
             keys::ADDR | keys::DEVICE_FREE => set_number(&mut entry.address, &mut entry.odd, odd::ADDRESS, number)
                 .inspect(|()| entry.has_address = true),
             keys::SIZE => set_number(&mut entry.size, &mut entry.odd, odd::SIZE, number),
-            keys::STREAM => set_number(&mut entry.stream, &mut entry.odd, odd::STREAM, number)
-                .inspect(|()| entry.has_stream = true),
+            keys::STREAM => {
+                set_number(&mut entry.stream, &mut entry.odd, odd::STREAM, number).inspect(|()| entry.has_stream = true)
+            }
             keys::TIME_US => time.map(|time| entry.time = time),
             keys::FRAMES => {
                 entry.stack = stack;
@@ -267,17 +269,24 @@ impl Machine {
         }
     }
 
-    fn set_frame(&mut self, id: FrameId, key: NameId, word: Word) -> FrameId {
-        let value = self.decode(word);
-        let mut frame = self.interner.frame_by_id(id).unwrap_or(Frame::EMPTY);
-        match (key, value) {
-            (keys::FILENAME, Value::Name(file)) => frame.file = file,
-            (keys::NAME, Value::Name(function)) => frame.function = function,
-            (keys::LINE, _) => frame.line = value.unsigned().and_then(|line| u32::try_from(line).ok()).unwrap_or(0),
-            // Frames of compiled graphs carry further keys; they change nothing that is shown.
-            _ => return id,
+    /// Sets `early` pairs and those above `from` on the stack in `frame`, which dictionary `dict` stands for. A frame is named by
+    /// its content, so it is looked up once, when it is complete.
+    fn set_frame(&mut self, dict: u32, mut frame: Frame, early: &[(Word, Word)], from: usize) {
+        let late = self.stack[from..].as_chunks::<2>().0.iter().map(|&[key, value]| (key, value));
+        for (key, value) in early.iter().copied().chain(late) {
+            let value = self.decode(value);
+            match (key.as_name(), value) {
+                (Some(keys::FILENAME), Value::Name(file)) => frame.file = file,
+                (Some(keys::NAME), Value::Name(function)) => frame.function = function,
+                (Some(keys::LINE), _) => {
+                    frame.line = value.unsigned().and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
+                }
+                // Frames of compiled graphs carry further keys; they change nothing that is shown.
+                _ => {}
+            }
         }
-        self.interner.frame(frame)
+        self.dicts[dict as usize] = DictSlot::Frame(self.interner.frame(frame));
+        self.stack.truncate(from);
     }
 
     /// The frame an item of a `frames` list stands for: a dictionary, or in old files a text.
@@ -304,20 +313,22 @@ impl Machine {
         if count == 0 {
             return Some((0, 0));
         }
-        let first = self.row_at(list, RowKind::Block, 0)?;
-        if (0..count).all(|index| self.row_at(list, RowKind::Block, index) == Some(first + index as u32)) {
-            return Some((first, count as u32));
+        if let ListSlot::Rows { kind: RowKind::Block, first, count } = self.lists[list as usize] {
+            return Some((first, count));
         }
-        // Copies are for odd writers; a file that asks for them over and over is hostile.
-        if self.blocks.len() + count > 2 * self.dicts.len() {
-            return None;
-        }
-        let start = self.blocks.len() as u32;
-        for index in 0..count {
-            let row = self.row_at(list, RowKind::Block, index)?;
+        let ListSlot::Items(vector) = self.lists[list as usize] else { return None };
+        let rows: Option<Vec<u32>> = (0..count).map(|index| self.row_at(list, RowKind::Block, index)).collect();
+        // From here on the list is the range, or nothing: a list that is used over and over must not be gone through each time.
+        let items = std::mem::take(&mut self.items[vector as usize]);
+        self.recycle_items(vector, items);
+        self.lists[list as usize] = ListSlot::Empty;
+        let first = self.blocks.len() as u32;
+        for row in rows? {
             self.blocks.push(self.blocks[row as usize]);
         }
-        Some((start, count as u32))
+        let count = count as u32;
+        self.lists[list as usize] = ListSlot::Rows { kind: RowKind::Block, first, count };
+        Some((first, count))
     }
 
     /// The pool a `(n, m)` value names. Numbers beyond 32 bits share the last pool.
@@ -352,9 +363,9 @@ impl Machine {
             known.count += 1;
             return;
         }
-        let text = self.interner.text(key).chars().take(80).collect::<String>();
+        let text = quoted(self.interner.text(key), 80);
         let shown = match self.decode(value) {
-            Value::Name(name) => format!("\u{201c}{}\u{201d}", self.interner.text(name).chars().take(80).collect::<String>()),
+            Value::Name(name) => format!("\u{201c}{}\u{201d}", quoted(self.interner.text(name), 80)),
             Value::Int(number) => number.to_string(),
             Value::Big(number) => number.to_string(),
             Value::OddInt => "an integer of more than 64 bits".into(),

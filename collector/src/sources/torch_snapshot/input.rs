@@ -24,14 +24,12 @@ pub(super) struct Input<'a> {
     /// Offset of `buffer[0]` in the stream.
     origin: u64,
     ended: bool,
-    /// The most bytes this stream may give; what is beyond counts as hostile.
-    limit: u64,
 }
 
 impl<'a> Input<'a> {
-    /// A window at the start of `source`, which may give at most `limit` bytes.
-    pub(super) fn new(source: Box<dyn Read + 'a>, progress: &'a Progress, limit: u64) -> Self {
-        Self { source, progress, buffer: vec![0; WINDOW], at: 0, end: 0, origin: 0, ended: false, limit }
+    /// A window at the start of `source`.
+    pub(super) fn new(source: Box<dyn Read + 'a>, progress: &'a Progress) -> Self {
+        Self { source, progress, buffer: vec![0; WINDOW], at: 0, end: 0, origin: 0, ended: false }
     }
 
     /// Offset of the next byte in the (unpacked) stream.
@@ -89,25 +87,14 @@ impl<'a> Input<'a> {
                 }
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // A packed stream that breaks off is a torn file: what came before is good.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData
-                    ) =>
-                {
-                    self.ended = true;
-                    break;
-                }
-                Err(error) => return Err(ReadError::Failed(format!("cannot be read: {error}"))),
+                Err(error) => match ReadError::from_io(&error, 0, self.progress) {
+                    ReadError::Torn(_) => {
+                        self.ended = true;
+                        break;
+                    }
+                    other => return Err(other),
+                },
             }
-        }
-        if self.origin + self.end as u64 > self.limit {
-            return Err(ReadError::Failed(format!(
-                "unpacks to more than {} bytes, {} times its own size or more; that is not a recording",
-                self.limit,
-                super::UNPACK_FACTOR
-            )));
         }
         Ok(())
     }

@@ -8,6 +8,9 @@ use super::keys;
 use super::machine::Machine;
 use super::value::{Value, Word};
 
+/// What some writers begin UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// An open container: where its values begin on the stack.
 struct Open {
     from: usize,
@@ -21,13 +24,20 @@ struct Open {
 pub(super) fn run(input: &mut Input<'_>, m: &mut Machine) -> Result<Value, ReadError> {
     let mut open: Vec<Open> = Vec::new();
     let mut text = Vec::new();
+    if input.window()?.starts_with(BYTE_ORDER_MARK) {
+        input.consume(BYTE_ORDER_MARK.len());
+    }
     loop {
         let byte = skip_blanks(input)?;
         match byte {
             b'{' | b'[' => {
                 input.consume(1);
                 let is_list = byte == b'[';
-                if is_list { m.push_list() } else { m.push_dict() }
+                if is_list {
+                    m.push_list();
+                } else {
+                    m.push_dict();
+                }
                 open.push(Open { from: m.stack.len(), is_list });
                 let closing = if is_list { b']' } else { b'}' };
                 if skip_blanks(input)? == closing {
@@ -152,10 +162,10 @@ fn escape(input: &mut Input<'_>, text: &mut Vec<u8>, high: &mut Option<u16>) -> 
     let window = input.window()?;
     let Some(&kind) = window.first() else { return Err(ReadError::torn(input.offset())) };
     if kind == b'u' {
-        let digits = window.get(1..5).and_then(|digits| std::str::from_utf8(digits).ok());
-        let Some(unit) = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()) else {
-            return Err(malformed(input));
-        };
+        let Some(digits) = window.get(1..5) else { return Err(ReadError::torn(input.offset())) };
+        let value = |unit: Option<u32>, &digit: &u8| Some(unit? << 4 | char::from(digit).to_digit(16)?);
+        let unit = digits.iter().fold(Some(0), value).and_then(|unit| u16::try_from(unit).ok());
+        let Some(unit) = unit else { return Err(malformed(input)) };
         input.consume(5);
         if let Some(first) = high.take() {
             if let Some(Ok(both)) = char::decode_utf16([first, unit]).next() {
@@ -209,6 +219,10 @@ fn scalar(input: &mut Input<'_>, m: &mut Machine, text: &mut Vec<u8>) -> Result<
         if ends {
             break;
         }
+    }
+    if input.window()?.is_empty() {
+        // Whatever it was going to be, something has to follow.
+        return Err(ReadError::torn(input.offset()));
     }
     let word = std::str::from_utf8(text).unwrap_or("");
     let value = match word {

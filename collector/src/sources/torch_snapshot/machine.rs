@@ -206,10 +206,15 @@ impl Machine {
             ListSlot::Rows { kind: known, first, count } if known == kind && index < count as usize => {
                 Some(first + index as u32)
             }
-            ListSlot::Items(vector) => match self.dicts[self.items[vector as usize].get(index)?.as_dict()? as usize] {
-                DictSlot::Row { kind: known, row } if known == kind => Some(row),
-                _ => None,
-            },
+            ListSlot::Items(vector) => self.row_of(*self.items[vector as usize].get(index)?, kind),
+            _ => None,
+        }
+    }
+
+    /// The row of `kind` that a dictionary stands for.
+    pub(super) fn row_of(&self, word: Word, kind: RowKind) -> Option<u32> {
+        match self.dicts[word.as_dict()? as usize] {
+            DictSlot::Row { kind: known, row } if known == kind => Some(row),
             _ => None,
         }
     }
@@ -234,7 +239,7 @@ impl Machine {
         }
     }
 
-    fn recycle_items(&mut self, vector: u32, mut items: Vec<Word>) {
+    pub(super) fn recycle_items(&mut self, vector: u32, mut items: Vec<Word>) {
         items.clear();
         // A long vector would keep its memory for short stacks to come.
         if items.capacity() <= 256 {
@@ -333,10 +338,14 @@ impl Machine {
 
     /// How many entries were read.
     pub(super) fn entries(&self) -> usize {
-        self.entry_chunks.len() * CHUNK_ROWS + self.open_entries.len()
+        let complete = match self.entry_chunks.split_last() {
+            Some((last, before)) => before.len() * CHUNK_ROWS + last.rows.len(),
+            None => 0,
+        };
+        complete + self.open_entries.len()
     }
 
-    /// Completes the open chunk and sends it on.
+    /// Completes the open chunk and sends it on. A chunk that is not full must be the last.
     pub(super) fn close_entries(&mut self) {
         if self.open_entries.is_empty() {
             return;

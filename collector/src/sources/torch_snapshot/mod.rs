@@ -7,7 +7,7 @@
 //!
 //! **Promise on untrusted input.** No input makes the reader panic or hang, and it takes at most [`MEMORY_FACTOR`] bytes of memory
 //! for each byte of unpacked input (ordinary files take less than one and a half); a packed file may unpack to at most
-//! [`UNPACK_FACTOR`] times its size. Nothing in a file is ever executed.
+//! [`UNPACK_FACTOR`] times its size, however often it was packed. Nothing in a file is ever executed.
 
 mod container;
 mod document;
@@ -58,7 +58,7 @@ pub(crate) fn read(
     let (chunks, received) = bounded(WAITING_CHUNKS);
     let (document, finished) = bounded::<Result<(Document, String), ReadError>>(1);
     let result = std::thread::scope(|scope| {
-        let placer = scope.spawn(move || place(&received, &finished, out));
+        let placer = scope.spawn(move || place(&received, &finished, progress, out));
         // The sender of chunks is gone when this returns; the placer then takes the document.
         let read = parse(source, packed_bytes, progress, Some(chunks));
         // The placer only goes away early when nobody listens.
@@ -81,7 +81,7 @@ fn parse<'a>(
     stream: Option<Sender<Streamed>>,
 ) -> Result<(Document, String), ReadError> {
     let opened = container::open(source, packed_bytes, progress)?;
-    let mut input = Input::new(opened.reader, progress, opened.limit);
+    let mut input = Input::new(opened.reader, progress);
     let mut machine = Machine::new(stream);
     let result = match opened.syntax {
         Syntax::Pickle => pickle::run(&mut input, &mut machine),
@@ -98,9 +98,10 @@ fn parse<'a>(
 fn place(
     received: &Receiver<Streamed>,
     finished: &Receiver<Result<(Document, String), ReadError>>,
+    progress: &Progress,
     out: &Sender<SourceMessage>,
 ) -> Result<(), ReadError> {
-    let mut emitter = emit::Emitter::new(out);
+    let mut emitter = emit::Emitter::new(out, progress);
     let streamed = streaming::run(received, &mut emitter)?;
     let (document, format) = finished.recv().map_err(|_| ReadError::Cancelled)??;
     finish::run(document, format, &streamed, &mut emitter)

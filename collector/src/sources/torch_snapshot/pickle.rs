@@ -122,14 +122,14 @@ pub(super) fn run(input: &mut Input<'_>, machine: &mut Machine) -> Result<Value,
             Outcome::Long(long) => {
                 input.consume(long.header);
                 text.clear();
-                input.take(long.length, |part| match long.kind {
-                    LongKind::Text => text.extend_from_slice(part),
-                    LongKind::Integer | LongKind::Bytes => {}
+                input.take(long.length, |part| {
+                    if long.kind != LongKind::Bytes {
+                        text.extend_from_slice(part);
+                    }
                 })?;
                 match long.kind {
                     LongKind::Text => self::text(machine, &text),
-                    // Longer than the window: no number anyone counts with.
-                    LongKind::Integer => machine.push_number(Value::OddInt),
+                    LongKind::Integer => machine.push_number(integer(&text)),
                     LongKind::Bytes => machine.stack.push(Word::OPAQUE),
                 }
             }
@@ -238,7 +238,9 @@ fn run_window(window: &[u8], at: &mut usize, base: u64, m: &mut Machine) -> Resu
             op::PROTO => {
                 let [protocol] = argument!(1);
                 if protocol > 5 {
-                    return Err(ReadError::Failed(format!("is a pickle of protocol {protocol}; protocols 2 to 5 are known")));
+                    return Err(ReadError::Failed(format!(
+                        "is a pickle of protocol {protocol}; protocols 2 to 5 are known"
+                    )));
                 }
             }
             op::FRAME => {
@@ -401,7 +403,10 @@ fn underflow(base: u64, at: usize) -> ReadError {
 
 #[cold]
 fn unknown_memo(number: u32, base: u64, at: usize) -> ReadError {
-    ReadError::Failed(format!("is no valid pickle: before byte {} it refers to item {number}, which was never stored", base + at as u64))
+    ReadError::Failed(format!(
+        "is no valid pickle: before byte {} it refers to item {number}, which was never stored",
+        base + at as u64
+    ))
 }
 
 #[cold]

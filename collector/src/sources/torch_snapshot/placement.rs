@@ -39,7 +39,9 @@ pub(super) enum Placed {
 impl Placed {
     pub(super) fn bytes(self) -> u64 {
         match self {
-            Self::Exactly(bytes) | Self::Nowhere(bytes) | Self::Over { bytes, .. } | Self::Inside { bytes, .. } => bytes,
+            Self::Exactly(bytes) | Self::Nowhere(bytes) | Self::Over { bytes, .. } | Self::Inside { bytes, .. } => {
+                bytes
+            }
         }
     }
 }
@@ -205,7 +207,10 @@ mod tests {
         assert!(placer.free_requested(0x1000_0000) && placer.free_completed(0x1000_0000));
         assert_eq!(placer.alloc(0x1000_0000, 18 * MIB, None), Placed::Exactly(18 * MIB));
         assert_eq!(placer.alloc(0x1000_0000 + 18 * MIB, 3, None), Placed::Exactly(512));
-        assert_eq!(placer.alloc(0x1000_0000 + 19 * MIB, 3, None), Placed::Inside { bytes: 512, gap: MIB - 512, guessed: None });
+        assert_eq!(
+            placer.alloc(0x1000_0000 + 19 * MIB, 3, None),
+            Placed::Inside { bytes: 512, gap: MIB - 512, guessed: None }
+        );
         assert_eq!(placer.alloc(0x9000_0000, 513, None), Placed::Nowhere(1024));
         assert_eq!(placer.alloc(0x1000_0000, 3 * MIB, None), Placed::Over { bytes: 3 * MIB, other: 0x1000_0000 });
     }

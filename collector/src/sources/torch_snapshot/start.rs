@@ -2,17 +2,18 @@
 //!
 //! The state at the start is the final state with every entry undone from the last to the first. Blocks freed during the trace
 //! come back without their block size; it is the rounded request, and the gap behind them where such a gap could not exist as a
-//! free piece. Where a later allocation shows that more belonged to such a block, the trace is walked again.
+//! free piece. Where a later allocation shows that more belonged to such a block, it is given that.
+
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use vramscope_trace::{PoolOwner, SizeClass, StackId};
+use vramscope_trace::{AllocatorSettings, PoolOwner, SizeClass, StackId};
 
 use super::document::{Document, FinalSegment, RowList};
+use super::emit::Emitter;
+use super::error::ReadError;
 use super::placement::{Live, Placed, Placer, Run};
 use super::rows::{Action, BlockState, EntryRow, odd};
-
-/// How often the trace is walked again to learn more about blocks of the start.
-const MOST_WALKS: usize = 32;
 
 /// A run of addresses mapped at the start.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +60,21 @@ pub(super) struct DeviceTrace {
 }
 
 /// Rebuilds the start of a device's history and sizes its blocks.
-pub(super) fn rebuild(document: &Document, device: u16, rows: &RowList, finals: &[FinalSegment]) -> DeviceTrace {
-    let requests_free = !super::document::completes_frees(&document.entries, rows);
+///
+/// # Errors
+/// When someone asked to stop.
+pub(super) fn rebuild(
+    document: &Document,
+    device: u16,
+    rows: &RowList,
+    finals: &[FinalSegment],
+    emitter: &Emitter<'_>,
+) -> Result<DeviceTrace, ReadError> {
+    let requests_free = super::document::requests_free(document, rows, finals);
     let mut undo = Undo::from_end(finals, document.torn.is_some() && rows.len() > 0);
     for index in (0..rows.len()).rev() {
         undo.entry(index as u32, document.entries.get(rows.row(index)), requests_free);
     }
-    let settings = document.settings.clone().unwrap_or_default();
     let mut trace = DeviceTrace {
         device,
         rows: rows.clone(),
@@ -75,21 +84,34 @@ pub(super) fn rebuild(document: &Document, device: u16, rows: &RowList, finals: 
         segment_pools: undo.segment_pools,
         requests_free,
         unknown_frees: 0,
-        end: Placer::new(settings),
+        end: Placer::new(rules(document)),
     };
     let (inside, outside): (Vec<_>, Vec<_>) = {
-        let mut blocks: Vec<StartBlock> = undo.blocks.into_values().collect();
-        blocks.sort_by_key(|block| block.address);
         let placed = |block: &StartBlock| {
             let after = trace.runs.partition_point(|run| run.address <= block.address);
             block.known || after.checked_sub(1).is_some_and(|index| trace.runs[index].holds(block.address))
         };
-        blocks.into_iter().partition(placed)
+        undo.blocks.into_values().partition(placed)
     };
     trace.unknown_frees = outside.len() as u64;
     trace.blocks = inside;
-    settle(document, &mut trace, &undo.known_sizes);
-    trace
+    if emitter.is_cancelled() {
+        return Err(ReadError::Cancelled);
+    }
+    let placer = start_placer(document, &mut trace);
+    walk_through(document, &mut trace, placer, &undo.known_sizes);
+    Ok(trace)
+}
+
+/// The settings that decide how blocks are placed; without the texts, so that copies cost nothing.
+fn rules(document: &Document) -> AllocatorSettings {
+    let told = document.settings.as_ref();
+    AllocatorSettings {
+        max_split_size: told.and_then(|told| told.max_split_size),
+        expandable_segments: told.is_some_and(|told| told.expandable_segments),
+        roundup_power2_divisions: told.map(|told| told.roundup_power2_divisions).unwrap_or_default(),
+        ..AllocatorSettings::default()
+    }
 }
 
 impl StartRun {
@@ -98,24 +120,9 @@ impl StartRun {
     }
 }
 
-/// Walks the trace until no allocation tells more about the sizes at the start.
-fn settle(document: &Document, trace: &mut DeviceTrace, known_sizes: &FxHashMap<u32, u64>) {
-    // What a block of the start is known to own beyond its rounded request.
-    let mut slack: FxHashMap<u32, u64> = FxHashMap::default();
-    for walk in 0..=MOST_WALKS {
-        let mut placer = start_placer(document, trace, &slack);
-        let learned = walk_through(document, trace, &mut placer, known_sizes, walk < MOST_WALKS);
-        trace.end = placer;
-        match learned {
-            Some((block, gap)) => *slack.entry(block).or_default() += gap,
-            None => break,
-        }
-    }
-}
-
-/// The state at the start, with the sizes as far as they are known; stores them in the trace's blocks.
-fn start_placer(document: &Document, trace: &mut DeviceTrace, slack: &FxHashMap<u32, u64>) -> Placer {
-    let mut placer = Placer::new(document.settings.clone().unwrap_or_default());
+/// The state at the start, with the sizes as far as it tells them; stores them in the trace's blocks.
+fn start_placer(document: &Document, trace: &mut DeviceTrace) -> Placer {
+    let mut placer = Placer::new(rules(document));
     for run in &trace.runs {
         if run.expandable {
             placer.map(run.address, run.bytes);
@@ -134,14 +141,13 @@ fn start_placer(document: &Document, trace: &mut DeviceTrace, slack: &FxHashMap<
         if !block.known {
             let requested = block.requested.unwrap_or(0);
             let rounded = placer.settings.round(requested);
-            let owned = rounded.saturating_add(slack.get(&(index as u32)).copied().unwrap_or(0));
-            block.bytes = owned;
+            block.bytes = rounded;
             if let Some((_, run)) = current.filter(|(_, run)| run.end > block.address) {
                 let limit = next.map_or(run.end, |next| next.min(run.end));
                 let expandable = run.expandable || placer.settings.expandable_segments;
-                let rest = (limit - block.address).saturating_sub(owned);
+                let rest = (limit - block.address).saturating_sub(rounded);
                 // Without splitting limits here: an oversize block is only known by what follows it.
-                let could_stand_alone = vramscope_trace::AllocatorSettings { max_split_size: None, ..placer.settings.clone() }
+                let could_stand_alone = AllocatorSettings { max_split_size: None, ..placer.settings.clone() }
                     .splits(rounded, rest, expandable);
                 if rest > 0 && !could_stand_alone {
                     block.bytes = limit - block.address;
@@ -160,29 +166,25 @@ fn start_placer(document: &Document, trace: &mut DeviceTrace, slack: &FxHashMap<
     placer
 }
 
-/// Places every allocation. Returns the block of the start that must own more bytes, if one was found and `may_restart`.
-fn walk_through(
-    document: &Document,
-    trace: &mut DeviceTrace,
-    placer: &mut Placer,
-    known_sizes: &FxHashMap<u32, u64>,
-    may_restart: bool,
-) -> Option<(u32, u64)> {
-    trace.sizes.clear();
+/// Places every allocation. One that does not begin a free piece, a little behind a block of the start, shows that this block owns
+/// the bytes between: none was placed there before, so nothing before this entry was placed wrongly.
+fn walk_through(document: &Document, trace: &mut DeviceTrace, mut placer: Placer, known_sizes: &FxHashMap<u32, u64>) {
     for index in 0..trace.rows.len() {
         let entry = document.entries.get(trace.rows.row(index));
-        let placed = apply(placer, entry, known_sizes.get(&(index as u32)).copied(), trace.requests_free);
-        if let Some(placed) = placed {
-            trace.sizes.push(placed.bytes());
-            if let Placed::Inside { gap, guessed: Some(block), .. } = placed
-                && may_restart
-                && gap <= vramscope_trace::AllocatorSettings::SMALL_REQUEST
-            {
-                return Some((block, gap));
+        let placed = apply(&mut placer, entry, known_sizes.get(&(index as u32)).copied(), trace.requests_free);
+        let Some(placed) = placed else { continue };
+        trace.sizes.push(placed.bytes());
+        if let Placed::Inside { gap, guessed: Some(block), .. } = placed
+            && gap <= AllocatorSettings::SMALL_REQUEST
+        {
+            let block = &mut trace.blocks[block as usize];
+            block.bytes = entry.address - block.address;
+            if let Some(live) = placer.live.get_mut(&block.address) {
+                live.end = entry.address;
             }
         }
     }
-    None
+    trace.end = placer;
 }
 
 /// Applies one entry to a placer; what an allocation showed, for allocations.
@@ -213,13 +215,14 @@ pub(super) fn apply(placer: &mut Placer, entry: &EntryRow, known: Option<u64>, r
     None
 }
 
-/// The final state, undone entry by entry.
+/// The final state, undone entry by entry. Addresses are the file's own choice, so they are never hashed: with a known hash
+/// function a file could choose those that all meet in one place.
 struct Undo {
-    blocks: FxHashMap<u64, StartBlock>,
+    blocks: BTreeMap<u64, StartBlock>,
     runs: Placer,
     /// Streams of segments that come back by undoing, by address: the final segments do not list them.
-    streams: FxHashMap<u64, Option<u64>>,
-    finals: FxHashMap<u64, (u64, PoolOwner, Option<SizeClass>)>,
+    streams: BTreeMap<u64, Option<u64>>,
+    finals: BTreeMap<u64, (u64, PoolOwner, Option<SizeClass>)>,
     segment_pools: FxHashMap<u32, (PoolOwner, Option<SizeClass>)>,
     known_sizes: FxHashMap<u32, u64>,
 }
@@ -227,10 +230,10 @@ struct Undo {
 impl Undo {
     fn from_end(finals: &[FinalSegment], torn: bool) -> Self {
         let mut undo = Self {
-            blocks: FxHashMap::default(),
+            blocks: BTreeMap::new(),
             runs: Placer::default(),
-            streams: FxHashMap::default(),
-            finals: FxHashMap::default(),
+            streams: BTreeMap::new(),
+            finals: BTreeMap::new(),
             segment_pools: FxHashMap::default(),
             known_sizes: FxHashMap::default(),
         };
@@ -340,8 +343,11 @@ impl Undo {
 
 /// The pool class of a segment of which only the size is known.
 pub(super) fn class_of_segment(bytes: u64, expandable: bool) -> SizeClass {
-    use vramscope_trace::AllocatorSettings as Settings;
-    let large = if expandable { bytes.is_multiple_of(Settings::LARGE_SEGMENT) } else { bytes > Settings::SMALL_SEGMENT };
+    let large = if expandable {
+        bytes.is_multiple_of(AllocatorSettings::LARGE_SEGMENT)
+    } else {
+        bytes > AllocatorSettings::SMALL_SEGMENT
+    };
     if large { SizeClass::Large } else { SizeClass::Small }
 }
 

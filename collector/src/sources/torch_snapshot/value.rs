@@ -154,7 +154,11 @@ impl Value {
 pub(super) enum ListSlot {
     Empty,
     /// Rows of one kind that follow one another.
-    Rows { kind: RowKind, first: u32, count: u32 },
+    Rows {
+        kind: RowKind,
+        first: u32,
+        count: u32,
+    },
     /// A call stack; the list's own items are gone.
     Stack(StackId),
     /// Anything else: an index into the machine's item vectors.
@@ -165,7 +169,10 @@ pub(super) enum ListSlot {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DictSlot {
     Empty,
-    Row { kind: RowKind, row: u32 },
+    Row {
+        kind: RowKind,
+        row: u32,
+    },
     Frame(FrameId),
     /// Anything else: an index into the machine's pair vectors.
     Pairs(u32),
