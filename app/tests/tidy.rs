@@ -47,7 +47,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("collector/fake_driver/cuda", &[]),
     ("collector/fake_driver/nvml", &[]),
     ("collector/recording", &["vramscope-trace", "arrow-array", "arrow-ipc", "arrow-schema", "zstd"]),
-    ("app/model", &["vramscope-trace", "rustc-hash"]),
+    ("app/model", &["vramscope-trace", "rustc-hash", "smallvec"]),
     ("app/sim", &["vramscope-trace", "rustc-hash"]),
     (
         "collector",

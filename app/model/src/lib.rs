@@ -22,6 +22,7 @@ pub use forest::{Column, SeriesView};
 pub use history::{History, Storage};
 pub use ids::{BlockId, EventSeq, LaneId, Metric, Position, SegmentId, Work};
 pub use ingest::Ingest;
+pub use queries::block_list::BlockList;
 pub use queries::block_map::{BlockMap, GapKind, MapItem, MapWhat, block_map};
 pub use queries::dump::dump;
 pub use queries::fit::{Elsewhere, Fit, fit};
@@ -31,7 +32,7 @@ pub use queries::holders::{Holder, Holders, holders};
 pub use queries::leaks::{Beat, Leaks, Suspect, Workspace, leaks};
 pub use queries::pinning::{Pin, pinning};
 pub use queries::requests::requests;
-pub use queries::snapshot::{BlockState, LaneState, SegmentState, Snapshot};
+pub use queries::snapshot::{BlockState, LaneState, MappedRanges, SegmentState, Snapshot};
 pub use queries::steps::{Phase, PhaseSpan, Step, StepSource, Steps, steps};
 pub use queries::why::{
     Advice, Answer, Asked, Capacity, CapacitySource, Cause, Growth, Holding, MessageFigures, MessageFormat, OomMessage,

@@ -101,7 +101,9 @@ fn check_pins(state: &LaneState, releasable: u64) {
         let segment =
             without.segments.iter_mut().find(|segment| segment.segment == pin.segment).expect("a pin's segment");
         let at = segment.blocks.iter().position(|block| block.id == pin.block).expect("a pin's block");
-        let freed = segment.blocks.remove(at);
+        let mut blocks = segment.blocks.to_vec();
+        let freed = blocks.remove(at);
+        segment.blocks = blocks.into();
         let gained = fragmentation(&without).releasable - releasable;
         assert!(pin.pinned_bytes <= gained && gained <= pin.pinned_bytes + freed.bytes, "{pin:?} gains {gained}");
         if !state.segments.iter().any(|segment| segment.expandable) && gained > 0 {

@@ -1,5 +1,6 @@
 //! Questions computed on demand: pure functions of a history or of a snapshot of it.
 
+pub(crate) mod block_list;
 pub(crate) mod block_map;
 pub(crate) mod dump;
 pub(crate) mod fit;

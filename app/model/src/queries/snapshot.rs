@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use vramscope_trace::{Pool, StreamId};
 
+use super::block_list::BlockList;
 use crate::folds::runs::RunMap;
 use crate::store::{BlockRow, Checkpoint, NONE, SegmentFacts, Store, UNKNOWN};
 use crate::{BlockId, History, LaneId, Position, SegmentId, Work};
@@ -40,6 +42,9 @@ pub struct LaneState {
     pub reserved: u64,
 }
 
+/// Mapped ranges of a segment: one, unless it is expandable and has holes.
+pub type MappedRanges = SmallVec<[Range<u64>; 1]>;
+
 /// One segment's part of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentState {
@@ -54,9 +59,9 @@ pub struct SegmentState {
     /// Whether it grows and shrinks by mapping.
     pub expandable: bool,
     /// Its mapped ranges: sorted, apart from each other.
-    pub mapped: Vec<Range<u64>>,
+    pub mapped: MappedRanges,
     /// Its blocks, in use or pending, by address; each lies inside one mapped range.
-    pub blocks: Vec<BlockState>,
+    pub blocks: BlockList,
 }
 
 impl SegmentState {
@@ -262,8 +267,8 @@ fn place_segments(store: &Store, runs: &[Run], lanes: &mut [LaneState]) -> Vec<u
                 pool: facts.pool,
                 stream: facts.stream,
                 expandable: facts.expandable,
-                mapped: Vec::with_capacity(1),
-                blocks: Vec::new(),
+                mapped: MappedRanges::new(),
+                blocks: BlockList::default(),
             });
             lane.segments.len() - 1
         });
@@ -278,6 +283,9 @@ fn place_segments(store: &Store, runs: &[Run], lanes: &mut [LaneState]) -> Vec<u
 
 /// Adds the blocks of two sorted lists to their segments (or to the loose ones) and to the totals.
 fn place_blocks(old: &[Found], new: &[Found], runs: &[Run], places: &[usize], lanes: &mut [LaneState]) {
+    let mut all = Vec::with_capacity(old.len() + new.len());
+    // What each run holds of `all`; blocks come in the order of runs.
+    let mut spans: Vec<Range<u32>> = vec![0..0; runs.len()];
     let mut next = 0;
     let mut place = |found: &Found| {
         let Some(lane) = lanes.get_mut(usize::from(found.lane)) else { return };
@@ -298,8 +306,15 @@ fn place_blocks(old: &[Found], new: &[Found], runs: &[Run], places: &[usize], la
                 && run.start <= address
                 && bytes <= run.end - address
         });
-        let list = if inside { &mut lane.segments[places[next]].blocks } else { &mut lane.loose };
-        list.push(BlockState { id: BlockId(found.id), address, bytes, requested, pending });
+        let block = BlockState { id: BlockId(found.id), address, bytes, requested, pending };
+        if inside {
+            let count = all.len() as u32;
+            let span = &mut spans[next];
+            *span = if span.start == span.end { count..count + 1 } else { span.start..count + 1 };
+            all.push(block);
+        } else {
+            lane.loose.push(block);
+        }
     };
     let mut rest = new.iter().peekable();
     for found in old.iter().filter(|found| !found.gone) {
@@ -309,4 +324,11 @@ fn place_blocks(old: &[Found], new: &[Found], runs: &[Run], places: &[usize], la
         place(found);
     }
     rest.for_each(place);
+    let all = Arc::new(all);
+    for ((run, &slot), span) in runs.iter().zip(places).zip(spans) {
+        let segment = lanes.get_mut(usize::from(run.lane)).and_then(|lane| lane.segments.get_mut(slot));
+        if let Some(segment) = segment.filter(|_| span.start < span.end) {
+            segment.blocks.extend_within(&all, span);
+        }
+    }
 }

@@ -1,9 +1,7 @@
 //! Laws of the map, on states made up at random: nothing is lost, no more items than pixels, positions there and back agree.
 
-use std::ops::Range;
-
 use proptest::prelude::*;
-use vramscope_model::{BlockId, BlockState, LaneId, LaneState, SegmentId, SegmentState};
+use vramscope_model::{BlockId, BlockState, LaneId, LaneState, MappedRanges, SegmentId, SegmentState};
 use vramscope_trace::{Pool, PoolOwner, SizeClass, StreamId};
 
 use super::View;
@@ -26,8 +24,8 @@ fn segment(number: u32, address: u64, stretches: &[u64], hole: u64, private: u32
         }
         at += bytes;
     }
-    let used = address..at.max(address + 512);
-    let mut mapped: Vec<Range<u64>> = vec![used];
+    let mut mapped = MappedRanges::new();
+    mapped.push(address..at.max(address + 512));
     if hole > 0 {
         let behind = at.max(address + 512) + hole;
         mapped.push(behind..behind + 4 * MIB);
@@ -40,7 +38,7 @@ fn segment(number: u32, address: u64, stretches: &[u64], hole: u64, private: u32
         stream: Some(StreamId(stream)),
         expandable: hole > 0,
         mapped,
-        blocks,
+        blocks: blocks.into(),
     }
 }
 
@@ -207,7 +205,9 @@ proptest! {
 fn plain(sizes: &[u64]) -> LaneState {
     let segments = sizes.iter().enumerate().map(|(index, mib)| {
         let mut segment = segment(index as u32 * 3 + 1, (index as u64 + 1) << 40, &[mib * 1024, mib * 1024], 0, 0, 0);
-        segment.blocks[0].pending = false;
+        let mut blocks = segment.blocks.to_vec();
+        blocks[0].pending = false;
+        segment.blocks = blocks.into();
         segment
     });
     state(segments.collect(), 0)
