@@ -163,6 +163,19 @@ fn case_10_devices_that_did_nothing_are_listed_as_such() {
 }
 
 #[test]
+fn case_6_a_snapshot_without_a_recording_says_how_to_make_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bare.json");
+    let text = r#"[{"device": 0, "address": 1048576, "total_size": 2097152, "stream": 0, "segment_type": "small",
+        "blocks": [{"size": 1048576, "state": "active_allocated"}, {"size": 1048576, "state": "inactive"}]}]"#;
+    std::fs::write(&path, text).unwrap();
+    let mut window = window();
+    send(&mut window, Command::Open(vec![path]));
+    assert!(shows(&window, "No events were recorded") && shows(&window, "_record_memory_history"));
+    assert!(window.state().area(Part::Map).is_some(), "the map is there all the same");
+}
+
+#[test]
 fn case_9_the_rank_that_differs_is_marked() {
     let folder = tempfile::tempdir().unwrap();
     for rank in 0..4 {

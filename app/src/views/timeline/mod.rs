@@ -14,6 +14,7 @@ mod readout;
 
 use egui::{Align, Layout, Rect, Role, Sense, Ui, UiBuilder, WidgetInfo, vec2};
 use vramscope_model::{Metric, Position};
+use vramscope_trace::ProblemKind;
 
 use crate::command::Command;
 use crate::ctx::{Ctx, metric_color, metric_meaning, metric_name};
@@ -69,6 +70,9 @@ impl TimelineView {
         canvas.ooms();
         canvas.lost(response.hover_pos());
         canvas.measured();
+        if ctx.history.end() == ctx.history.recording_start() {
+            canvas.note(ProblemKind::NoHistory.explanation());
+        }
         if let Some(place) = hovered {
             readout::paint(&canvas, place);
         }
@@ -138,6 +142,9 @@ impl CapacityField {
 
 /// What a screen reader says about the picture.
 fn spoken(ctx: &Ctx<'_>) -> String {
+    if ctx.history.end() == ctx.history.recording_start() {
+        return format!("Timeline: {}", ProblemKind::NoHistory.explanation());
+    }
     let value = |metric| bytes::maybe(ctx.history.value_at(ctx.lane, metric, ctx.cursor));
     let at = ctx.axis.elapsed(ctx.cursor).map_or_else(|| format!("event {}", ctx.cursor.0), time::duration);
     let (reserved, allocated) = (value(Metric::Reserved), value(Metric::Allocated));

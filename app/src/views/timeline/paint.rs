@@ -207,6 +207,16 @@ impl Canvas<'_> {
         }
     }
 
+    /// A sentence in the middle of the plot, for what a picture cannot say.
+    pub(super) fn note(&self, sentence: &str) {
+        let (painter, theme, plot) = (self.ui.painter(), self.ctx.theme, self.areas.plot);
+        let width = (plot.width() * 0.7).min(120.0 * UNIT);
+        let galley = painter.layout(sentence.to_owned(), theme::font(theme::BODY), theme.text, width);
+        let card = Rect::from_center_size(plot.center(), galley.size()).expand2(vec2(4.0 * UNIT, 3.0 * UNIT));
+        painter.rect(card, CornerRadius::same(theme::RADIUS), theme.raised, theme.hairline(), egui::StrokeKind::Inside);
+        painter.galley(card.min + vec2(4.0 * UNIT, 3.0 * UNIT), galley, theme.text);
+    }
+
     /// The measured range: a tint, and in it what changed between its ends.
     pub(super) fn measured(&self) {
         let Some((from, to)) = self.ctx.measured else { return };
