@@ -384,10 +384,16 @@ impl App {
 
 /// What the list of recordings shows of each. Only what has been read to its end can differ from the others.
 fn entries(runs: &[Run]) -> Vec<RunEntry<'_>> {
+    // What could not be read has no peak to compare.
+    let read = |run: &Run| !matches!(run.state, RunState::Failed(_)) || run.peak() > 0;
     let done = runs.iter().all(|run| run.state != RunState::Loading);
-    let peaks: Vec<u64> = runs.iter().map(Run::peak).collect();
-    let odd = if done { ranks::odd(&peaks) } else { vec![false; runs.len()] };
-    runs.iter().zip(peaks).zip(odd).map(|((run, peak), odd)| RunEntry { label: &run.label, peak, odd }).collect()
+    let peaks: Vec<u64> = runs.iter().filter(|run| done && read(run)).map(Run::peak).collect();
+    let mut odd = ranks::odd(&peaks).into_iter();
+    let entry = |run| {
+        let failed = !read(run);
+        RunEntry { label: &run.label, peak: run.peak(), odd: done && !failed && odd.next().unwrap_or(false), failed }
+    };
+    runs.iter().map(entry).collect()
 }
 
 /// The lane that reserved most; `None` while there is none.

@@ -99,6 +99,9 @@ impl App {
             self.state.help = false;
         } else if self.state.problems {
             self.state.problems = false;
+        } else if self.current().is_none() && !self.session().is_empty() {
+            // Loading, or a page that says why nothing can be shown: the way back is the start page.
+            self.show_session(Session::default());
         } else if self.state.notice.take().is_none() {
             self.look(|look| {
                 if look.measured.take().is_none() {

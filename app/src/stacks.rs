@@ -31,6 +31,18 @@ const NOISE_FILES: [&str; 10] = [
     "cpython/abstract.h",
 ];
 
+/// Functions between an operation and its memory: in every C++ stack, and never what asked for it.
+const ALLOCATORS: [&str; 8] = [
+    "CachingAllocator",
+    "c10::cuda::",
+    "c10::StorageImpl",
+    "at::detail::empty",
+    "at::native::empty",
+    "at::empty",
+    "at::_ops::empty",
+    "at::(anonymous namespace)::wrapper_CUDA",
+];
+
 /// Parts of paths that belong to libraries, not to the user.
 const LIBRARIES: [&str; 4] = ["site-packages", "dist-packages", "/torch/", "/lib/python3"];
 
@@ -58,6 +70,11 @@ impl Texts<'_> {
         python && !LIBRARIES.iter().any(|library| path.contains(library))
     }
 
+    /// Only fetches memory for something else.
+    fn is_allocator(self) -> bool {
+        ALLOCATORS.iter().any(|part| self.function.contains(part))
+    }
+
     /// Says nothing at all.
     fn is_blank(self) -> bool {
         matches!(self.function, "" | "??") && matches!(self.file, "" | "??")
@@ -68,23 +85,38 @@ fn known_frames(dictionary: &Dictionary, stack: StackId) -> impl Iterator<Item =
     dictionary.stack(stack).iter().filter_map(|&frame| dictionary.frame(frame))
 }
 
-/// The frame that tells most about a stack: the innermost of the user's own, else the innermost that is not noise.
-/// `None` if no stack was recorded, or nothing in it says anything.
+/// The frame that tells most about a stack: the innermost of the user's own, else the innermost that did more than fetch
+/// memory, else the innermost that is not noise. `None` if no stack was recorded, or nothing in it says anything.
 pub fn telling_frame(dictionary: &Dictionary, stack: StackId) -> Option<Frame> {
+    let says = |frame: &Frame| {
+        let texts = texts(dictionary, *frame);
+        !texts.is_noise() && !texts.is_blank()
+    };
+    let mut frames = known_frames(dictionary, stack).filter(says);
     let users = known_frames(dictionary, stack).find(|&frame| texts(dictionary, frame).is_users());
-    users.or_else(|| {
-        known_frames(dictionary, stack).find(|&frame| {
-            let texts = texts(dictionary, frame);
-            !texts.is_noise() && !texts.is_blank()
+    users
+        .or_else(|| {
+            known_frames(dictionary, stack).filter(says).find(|&frame| !texts(dictionary, frame).is_allocator())
         })
-    })
+        .or_else(|| frames.next())
 }
 
-/// A frame in short: `train.py:68 train`; only the file's own name, and no line where none is known.
+/// A frame in short: `train.py:68 train`; only the file's own name, no line where none is known, and of a C++ function no
+/// arguments.
 pub fn describe(dictionary: &Dictionary, frame: Frame) -> String {
     let Texts { file, function } = texts(dictionary, frame);
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    join(name, frame.line, function)
+    join(name, frame.line, without_arguments(function))
+}
+
+/// A C++ function without its arguments; anything else as it is.
+fn without_arguments(function: &str) -> &str {
+    let from = function.find("::").unwrap_or(function.len());
+    // What stands in parentheses before the name, like an anonymous namespace, is followed by a colon.
+    let opening = function[from..].match_indices('(').map(|(at, _)| from + at);
+    let mut ends =
+        opening.filter(|&at| function[at..].find(')').is_none_or(|end| !function[at + end + 1..].starts_with("::")));
+    ends.next().map_or(function, |at| &function[..at])
 }
 
 /// A frame in full: the whole path.
@@ -108,13 +140,19 @@ pub fn title(dictionary: &Dictionary, stack: StackId) -> String {
 
 /// All frames of a stack in full, innermost first, without noise.
 pub fn frames(dictionary: &Dictionary, stack: StackId) -> Vec<String> {
-    known_frames(dictionary, stack)
-        .filter(|&frame| {
-            let texts = texts(dictionary, frame);
-            !texts.is_noise() && !texts.is_blank()
-        })
-        .map(|frame| describe_fully(dictionary, frame))
-        .collect()
+    telling_frames(dictionary, stack).map(|frame| describe_fully(dictionary, frame)).collect()
+}
+
+/// All frames of a stack in short, innermost first, without noise.
+pub fn short_frames(dictionary: &Dictionary, stack: StackId) -> Vec<String> {
+    telling_frames(dictionary, stack).map(|frame| describe(dictionary, frame)).collect()
+}
+
+fn telling_frames(dictionary: &Dictionary, stack: StackId) -> impl Iterator<Item = Frame> + '_ {
+    known_frames(dictionary, stack).filter(|&frame| {
+        let texts = texts(dictionary, frame);
+        !texts.is_noise() && !texts.is_blank()
+    })
 }
 
 #[cfg(test)]
@@ -144,7 +182,12 @@ mod tests {
                 ("/opt/lib/python3.12/site-packages/torch/nn/linear.py", "forward", 12),
                 ("/home/me/train.py", "train", 68),
             ],
-            &[("", "torch::CapturedTraceback::gather", 0), ("libtorch_cuda.so", "at::empty_cuda", 0)],
+            &[
+                ("", "torch::CapturedTraceback::gather", 0),
+                ("libc10_cuda.so", "c10::cuda::CUDACachingAllocator::malloc(unsigned long)", 0),
+                ("libtorch_cuda.so", "at::(anonymous namespace)::structured_mm::run(at::Tensor const&)", 0),
+            ],
+            &[("libc10_cuda.so", "c10::cuda::CUDACachingAllocator::malloc(unsigned long)", 0)],
             &[("C:\\jobs\\model.py", "step", 3)],
             &[("??", "??", 0)],
             &[],
@@ -152,7 +195,14 @@ mod tests {
         let titles: Vec<String> = ids.iter().map(|&id| title(&dictionary, id)).collect();
         assert_eq!(
             titles,
-            ["train.py:68 train", "libtorch_cuda.so at::empty_cuda", "model.py:3 step", NO_STACK, NO_STACK]
+            [
+                "train.py:68 train",
+                "libtorch_cuda.so at::(anonymous namespace)::structured_mm::run",
+                "libc10_cuda.so c10::cuda::CUDACachingAllocator::malloc",
+                "model.py:3 step",
+                NO_STACK,
+                NO_STACK
+            ]
         );
         assert_eq!(
             frames(&dictionary, ids[0]),

@@ -222,6 +222,34 @@ fn a_folder_of_ranks_is_a_list_with_the_odd_one_marked() {
     assert!(odd.len() == 1 && odd[0].contains("oom_rank2"), "{text}");
 }
 
+/// A free of a block that the file does not contain is one problem, told once (pytorch/pytorch#155889).
+#[test]
+fn a_free_of_an_unknown_address_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring.json");
+    let text = r#"{"segments": [{"device": 0, "address": 1048576, "total_size": 2097152, "stream": 0, "segment_type": "small",
+        "blocks": [{"size": 2097152, "state": "active_allocated"}]}],
+        "device_traces": [[{"action": "free_completed", "addr": 99, "size": 64, "stream": 0}]]}"#;
+    std::fs::write(&path, text).unwrap();
+    let report = report(&path);
+    let problems = report["problems"].as_array().unwrap();
+    let counts = |kind: &str| -> Vec<u64> {
+        problems.iter().filter(|problem| problem["kind"] == kind).map(|p| p["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(counts("unknown_address"), [1], "{problems:?}");
+    assert_eq!(counts("truncated_history"), [1], "{problems:?}");
+    assert_eq!(report["devices"][0]["truncated"], true);
+}
+
+/// What lies beside a recording and has a key of the same name is no recording.
+#[test]
+fn a_sidecar_is_not_taken_for_a_snapshot() {
+    let Some(folder) = shared("corpus") else { return };
+    let output = run(&["report", folder.join("gpt_fp32.json").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("holds a dictionary of other things"));
+}
+
 #[test]
 fn a_gibibyte_is_written_with_an_i() {
     let folder = tempfile::tempdir().unwrap();

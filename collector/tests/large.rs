@@ -55,11 +55,11 @@ fn a_long_history_arrives_whole() {
     assert_eq!(replay.events.len(), count, "no event is left out");
     assert_eq!(replay.devices[&0].peak_allocated, peak);
     assert_eq!(replay.devices[&0].allocated, sum);
-    let allocations = replay.events.iter().filter_map(|event| match event.kind {
+    let mut allocations = replay.events.iter().filter_map(|event| match event.kind {
         EventKind::BlockAlloc { address, bytes, .. } => Some((address, bytes)),
         _ => None,
     });
-    assert_eq!(allocations.last(), Some(last));
+    assert_eq!(allocations.next_back(), Some(last));
     let (_, frames, stacks) = replay.dictionary.counts();
     // One more of each for what has no stack.
     assert!(frames <= (STACKS * FRAMES) as u32 + 1 && stacks <= STACKS as u32 + 2, "{frames} frames, {stacks} stacks");

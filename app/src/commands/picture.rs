@@ -103,6 +103,11 @@ pub(super) fn paint(mut session: Session, arguments: &PictureArguments, path: &P
     {
         return Err(format!("{} {sentence}", run.origin));
     }
+    for run in &session.runs()[1..] {
+        if let RunState::Failed(sentence) = &run.state {
+            super::complain(&format!("{} {sentence}", run.origin));
+        }
+    }
     let size = egui::vec2(arguments.size.0, arguments.size.1);
     let mut screen = Offscreen::new(size, arguments.scale, arguments.theme().unwrap_or(egui::Theme::Dark));
     let mut app = App::new(screen.ctx());

@@ -36,6 +36,8 @@ pub struct RunEntry<'a> {
     pub peak: u64,
     /// Whether it differs from the others.
     pub odd: bool,
+    /// Whether nothing of it could be read.
+    pub failed: bool,
 }
 
 /// Paints the bar into the whole of `ui`.
@@ -94,8 +96,9 @@ fn recordings(ui: &mut Ui, ctx: &Ctx<'_>, bar: &TopBar<'_>, name: &str) {
             egui::ScrollArea::vertical().max_height(100.0 * UNIT).show(ui, |ui| {
                 for (index, run) in bar.runs.iter().enumerate() {
                     let odd = if run.odd { "  \u{2022} differs from the others" } else { "" };
-                    let mut text = egui::RichText::new(format!("{}   {}{odd}", run.label, bytes::text(run.peak)));
-                    if run.odd {
+                    let figure = if run.failed { "could not be read".to_owned() } else { bytes::text(run.peak) };
+                    let mut text = egui::RichText::new(format!("{}   {figure}{odd}", run.label));
+                    if run.odd || run.failed {
                         text = text.color(theme.warn);
                     }
                     if ui.selectable_label(index == bar.run, text).clicked() {

@@ -180,7 +180,9 @@ impl<R: Read> Reader<R> {
             return Ok(true);
         }
         if !self.source.header()? {
-            return Ok(false);
+            // A stream that ends before it has said what its columns are is none of ours.
+            let told = self.layout.is_some();
+            return if told { Ok(false) } else { Err(Stop::Failed(NO_RECORDING.to_owned())) };
         }
         let (header, _) = self.source.message();
         let message = root_as_message(header).map_err(|_| Stop::torn("a header is damaged"))?;

@@ -1,5 +1,8 @@
 //! What a report says: the fields that programs may rely on. Bytes are integers, times Unix microseconds, unknown is `null`.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use vramscope_model::{Fragmentation, History, Lane, LaneId, LaneState, Metric, Position, fragmentation, holders};
 use vramscope_trace::TimeNs;
@@ -65,6 +68,10 @@ pub(super) struct Device {
     pub(super) peak_holders: Vec<PeakHolder>,
     /// What the end's blocks hold, largest first; empty if nothing is allocated.
     pub(super) end_holders: Vec<PeakHolder>,
+    #[serde(skip)]
+    pub(super) peak_sites: Vec<Site>,
+    #[serde(skip)]
+    pub(super) end_sites: Vec<Site>,
 }
 
 /// Free and used bytes of one pool and stream at the end.
@@ -105,7 +112,13 @@ pub(super) struct PeakHolder {
     pub(super) count: u64,
     /// Frames, innermost first; empty = no stack recorded.
     pub(super) stack: Vec<String>,
-    #[serde(skip)]
+}
+
+/// Blocks whose stacks have the same telling frame: what people look for.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) bytes: u64,
+    pub(super) count: u64,
     pub(super) title: String,
 }
 
@@ -168,6 +181,9 @@ impl Device {
         let allocated = value(Metric::Allocated, end).unwrap_or(0);
         let pending = value(Metric::Pending, end).unwrap_or(0);
         let requested = value(Metric::Requested, end);
+        let peak_at = history.peak(lane.id, Metric::Allocated).map(|peak| peak.at);
+        let (peak_holders, peak_sites) = holders_at(history, lane.id, peak_at);
+        let (end_holders, end_sites) = holders_at(history, lane.id, Some(end));
         let device = lane.device.0;
         let info = history.info();
         let told = info.and_then(|info| info.entries_by_device.iter().find(|(known, _)| *known == device));
@@ -194,8 +210,10 @@ impl Device {
             rounding_bytes: requested.map(|requested| allocated.saturating_sub(requested)),
             pools: pools(&figures),
             ooms: ooms(history, lane.id),
-            peak_holders: holders_at(history, lane.id, history.peak(lane.id, Metric::Allocated).map(|peak| peak.at)),
-            end_holders: holders_at(history, lane.id, Some(end)),
+            peak_holders,
+            end_holders,
+            peak_sites,
+            end_sites,
         }
     }
 }
@@ -243,15 +261,23 @@ fn ooms(history: &History, lane: LaneId) -> Vec<Oom> {
     history.ooms().into_iter().filter(|oom| oom.lane == lane).map(failed).collect()
 }
 
-fn holders_at(history: &History, lane: LaneId, at: Option<Position>) -> Vec<PeakHolder> {
-    let Some(state) = at.and_then(|at| state_at(history, lane, at)) else { return Vec::new() };
-    let listed = holders(history, &state, HOLDERS).largest.into_iter();
-    listed
-        .map(|holder| PeakHolder {
-            bytes: holder.bytes,
-            count: holder.count,
-            stack: stacks::frames(history.dictionary(), holder.stack),
-            title: stacks::title(history.dictionary(), holder.stack),
-        })
-        .collect()
+/// Who holds memory at a position: by call stack, as far as it says anything, the largest first; and by telling frame.
+fn holders_at(history: &History, lane: LaneId, at: Option<Position>) -> (Vec<PeakHolder>, Vec<Site>) {
+    let Some(state) = at.and_then(|at| state_at(history, lane, at)) else { return Default::default() };
+    let mut by_stack = BTreeMap::<Vec<String>, (u64, u64)>::new();
+    let mut by_title = BTreeMap::<String, (u64, u64)>::new();
+    let add = |sum: &mut (u64, u64), bytes, count| *sum = (sum.0 + bytes, sum.1 + count);
+    for holder in holders(history, &state, usize::MAX).largest {
+        let dictionary = history.dictionary();
+        add(by_stack.entry(stacks::frames(dictionary, holder.stack)).or_default(), holder.bytes, holder.count);
+        add(by_title.entry(stacks::title(dictionary, holder.stack)).or_default(), holder.bytes, holder.count);
+    }
+    let by_stack = by_stack.into_iter().map(|(stack, (bytes, count))| PeakHolder { bytes, count, stack });
+    let by_title = by_title.into_iter().map(|(title, (bytes, count))| Site { bytes, count, title });
+    let (mut by_stack, mut by_title): (Vec<_>, Vec<_>) = (by_stack.collect(), by_title.collect());
+    by_stack.sort_by_key(|holder| Reverse(holder.bytes));
+    by_title.sort_by_key(|site| Reverse(site.bytes));
+    by_stack.truncate(HOLDERS);
+    by_title.truncate(HOLDERS);
+    (by_stack, by_title)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::facts::{Device, Oom, PeakHolder, Report};
+use super::facts::{Device, Oom, Report, Site};
 use crate::widgets::{bytes, number};
 
 /// How many holders are listed.
@@ -81,9 +81,9 @@ fn write_device(device: &Device, report: &Report, out: &mut String) -> std::fmt:
         write_oom(oom, out)?;
     }
     let (title, holders) = if report.entries > 0 {
-        ("held most at the peak", &device.peak_holders)
+        ("held most at the peak", &device.peak_sites)
     } else {
-        ("holds most", &device.end_holders)
+        ("holds most", &device.end_sites)
     };
     write_holders(title, holders, out)
 }
@@ -108,7 +108,7 @@ fn write_oom(oom: &Oom, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_holders(title: &str, holders: &[PeakHolder], out: &mut String) -> std::fmt::Result {
+fn write_holders(title: &str, holders: &[Site], out: &mut String) -> std::fmt::Result {
     if holders.is_empty() {
         return Ok(());
     }

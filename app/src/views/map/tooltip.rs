@@ -2,13 +2,18 @@
 
 use egui::{Id, PopupAnchor, Tooltip, Ui};
 use vramscope_model::GapKind;
+use vramscope_trace::StackId;
 
 use super::model::{Piece, What};
 use super::{Frame, Hit};
 use crate::glossary;
 use crate::sites::Sites;
+use crate::stacks;
 use crate::views::block_facts::{self, Fact};
 use crate::widgets::{bytes, number};
+
+/// How many frames of a stack the tooltip has room for.
+const FRAMES: usize = 6;
 
 /// Shows it beside the pointer.
 pub(super) fn show(ui: &Ui, frame: &Frame<'_>, hit: Hit, sites: &mut Sites, id: Id) {
@@ -27,6 +32,7 @@ pub(super) fn show(ui: &Ui, frame: &Frame<'_>, hit: Hit, sites: &mut Sites, id: 
                     facts.push(Fact::new("phase", phase));
                 }
                 block_facts::table(ui, theme, "map tooltip", &facts);
+                stack(ui, frame, block.stack);
             }
             What::Gap(kind) => gap(ui, frame, hit, kind),
             What::Hole => {
@@ -35,6 +41,22 @@ pub(super) fn show(ui: &Ui, frame: &Frame<'_>, hit: Hit, sites: &mut Sites, id: 
             }
         }
     });
+}
+
+/// The innermost frames; the side panel has all of them once the block is chosen.
+fn stack(ui: &mut Ui, frame: &Frame<'_>, stack: StackId) {
+    let lines = stacks::short_frames(frame.ctx.history.dictionary(), stack);
+    if lines.is_empty() {
+        return;
+    }
+    ui.add_space(4.0);
+    for line in lines.iter().take(FRAMES) {
+        ui.label(frame.ctx.theme.caption(line));
+    }
+    if lines.len() > FRAMES {
+        let more = number::of((lines.len() - FRAMES) as u64, "more frame", "more frames");
+        ui.label(frame.ctx.theme.hint(format!("and {more}: click to keep the block in view")));
+    }
 }
 
 fn gap(ui: &mut Ui, frame: &Frame<'_>, hit: Hit, kind: GapKind) {

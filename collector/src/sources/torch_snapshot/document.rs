@@ -171,7 +171,8 @@ fn find_parts(machine: &mut Machine, top: Value) -> Result<Parts, ReadError> {
                 Value::Name(key) => Some((key, value)),
                 _ => None,
             }));
-            if !last.contains_key(&keys::SEGMENTS) && !last.contains_key(&keys::DEVICE_TRACES) {
+            let is_list = |key: NameId| matches!(last.get(&key), Some(Value::List(_)));
+            if !is_list(keys::SEGMENTS) && !is_list(keys::DEVICE_TRACES) {
                 return Err(not_a_snapshot(machine, top));
             }
             let mut pairs: Vec<(NameId, Value)> = last.into_iter().collect();

@@ -101,11 +101,6 @@ fn rebuild_all(document: &Document, emitter: &Emitter<'_>) -> Result<Vec<DeviceT
 /// Complaints about one device, and whether its history begins in the middle.
 fn check_device(document: &Document, trace: &DeviceTrace, problems: &mut Vec<Problem>, truncated: &mut Vec<u16>) {
     let device = trace.device;
-    if trace.unknown_frees > 0 {
-        Problem::note(problems, ProblemKind::UnknownAddress, trace.unknown_frees, || {
-            format!("device {device}: a block is freed that lies in no known segment")
-        });
-    }
     let finals: Vec<&FinalSegment> = finals_of(document, device).iter().collect();
     if document.torn.is_none()
         && let Some(problem) = end_disagrees(&trace.end, &finals)
@@ -117,10 +112,16 @@ fn check_device(document: &Document, trace: &DeviceTrace, problems: &mut Vec<Pro
         let bytes: u64 = trace.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.bytes));
         let blocks = trace.blocks.len();
         Problem::note(problems, ProblemKind::TruncatedHistory, 1, || {
-            format!(
-                "device {device}: {blocks} blocks ({bytes} bytes) were allocated before the first of {} entries",
-                trace.rows.len()
-            )
+            let entries = trace.rows.len();
+            if blocks == 0 {
+                format!(
+                    "device {device}: {entries} entries free blocks that were allocated before; earlier events were dropped"
+                )
+            } else {
+                format!(
+                    "device {device}: {blocks} blocks ({bytes} bytes) were allocated before the first of {entries} entries"
+                )
+            }
         });
     }
 }
@@ -275,11 +276,11 @@ fn whole_file_problems(document: &Document, problems: &mut Vec<Problem>) {
             format!("the file ends at byte {offset}, after {entries} entries and {} segments", document.segments.len())
         });
     }
-    if entries == 0 {
+    if entries == 0 && document.torn.is_none() {
         Problem::note(problems, ProblemKind::NoHistory, 1, || {
             format!("{} segments and no events", document.segments.len())
         });
-    } else if !document::has_stacks(document) {
+    } else if entries > 0 && !document::has_stacks(document) {
         Problem::note(problems, ProblemKind::NoStacks, 1, || format!("none of {entries} entries has a call stack"));
     }
     for trace in &document.traces {
