@@ -85,7 +85,7 @@ impl RequestField {
         let theme = ctx.theme;
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 2.0 * UNIT;
-            let field = controls::field(ui, theme, "Size of the request", "432 MiB", 22.0 * UNIT, &mut self.text);
+            let field = controls::field(ui, theme, "Size of the request", "a size", 22.0 * UNIT, &mut self.text);
             if field.lost_focus() {
                 self.typed = None;
                 self.error = None;

@@ -109,7 +109,7 @@ impl CapacityField {
     /// The field, its label, and what is wrong with its text. Laid out from the right.
     fn show(&mut self, ui: &mut Ui, ctx: &Ctx<'_>) {
         let name = "Device capacity";
-        let field = controls::field(ui, ctx.theme, name, "24 GiB", 18.0 * UNIT, &mut self.text);
+        let field = controls::field(ui, ctx.theme, name, "unknown", 18.0 * UNIT, &mut self.text);
         let known = ctx.capacity.map_or_else(String::new, bytes::short);
         if field.lost_focus() {
             match self.text.trim() {

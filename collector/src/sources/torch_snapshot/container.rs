@@ -214,6 +214,9 @@ fn other_format(head: &[u8]) -> String {
         format!("is a pickle of protocol {}; protocols 2 to 5 are known", head[1])
     } else {
         let first: Vec<String> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        format!("is no format this program knows (it begins with the bytes {})", first.join(" "))
+        format!(
+            "is no format this program knows (it begins with the bytes {}); it opens PyTorch memory snapshots and recordings of its own",
+            first.join(" ")
+        )
     }
 }
