@@ -13,7 +13,7 @@ use crate::ctx::{ColorBy, Ctx, Revision, Shown};
 use crate::demos::DEMOS;
 use crate::first_view::first_view;
 use crate::jobs::{Jobs, Latest, Wake};
-use crate::playback::Playback;
+use crate::playback::{Pace, Playback};
 use crate::raster::Offscreen;
 use crate::session::{Run, RunState, Session};
 use crate::theme::Theme;
@@ -63,6 +63,8 @@ pub struct State {
     pub color_by: ColorBy,
     /// Whether and how fast the cursor moves by itself.
     pub playback: Playback,
+    /// Whether somebody chose its pace; until then it is the one that suits the recording.
+    pub pace_chosen: bool,
     /// The block under the pointer.
     pub hovered: Option<BlockId>,
     /// Whether the list of keys is open.
@@ -352,6 +354,7 @@ impl App {
         let cursor = cursor.clamp(run.history.recording_start(), run.history.end());
         let old = self.current.take();
         let same = |old: &Current| old.revision == run.revision;
+        let fresh = !old.as_ref().is_some_and(same);
         let axis = match &old {
             Some(old) if same(old) && old.wanted == self.state.axis => old.axis.clone(),
             _ => Axis::new(&run.history, self.state.axis),
@@ -374,6 +377,9 @@ impl App {
             View::Part(span) => span.within(axis.all(), axis.shortest()),
         };
         let (revision, wanted) = (run.revision, self.state.axis);
+        if fresh && !self.state.pace_chosen && !self.state.playback.playing {
+            self.state.playback.set_pace(Pace::suited_to(&run.history));
+        }
         self.current = Some(Current { revision, wanted, lane, cursor, axis, span, first, snapshot, problems });
     }
 

@@ -36,7 +36,10 @@ impl App {
             Command::SelectBlock(block) => self.look(|look| look.selected = block),
             Command::ColorBlocks(by) => self.state.color_by = by,
             Command::TogglePlay => self.toggle_play(),
-            Command::SetPace(pace) => self.state.playback.set_pace(pace),
+            Command::SetPace(pace) => {
+                self.state.playback.set_pace(pace);
+                self.state.pace_chosen = true;
+            }
             Command::Measure(range) => self.look(|look| look.measured = range),
             Command::ToggleTheme => {
                 let dark = ctx.theme() == egui::Theme::Dark;

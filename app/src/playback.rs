@@ -8,6 +8,9 @@ const LONGEST_TICK: f64 = 0.1;
 /// Events a second that stand for "as recorded" where a recording has no usable times.
 const WITHOUT_TIMES: f64 = 100.0;
 
+/// How long playback of a whole recording takes at the pace that suits it, in seconds.
+const SUITED_SECONDS: f64 = 20.0;
+
 /// How fast playback goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -39,6 +42,25 @@ impl Pace {
         Self::Even(1000.0),
         Self::Even(10_000.0),
     ];
+
+    /// The choice that crosses a recording in about [`SUITED_SECONDS`]: what is played unasked should be worth watching.
+    pub fn suited_to(history: &History) -> Self {
+        let events = f64::from(history.end().0 - history.recording_start().0).max(1.0);
+        let recorded = match history.time_axis() {
+            TimeAxis::Usable { first, last } if last > first => Some((last.0 - first.0) as f64 / 1e9),
+            _ => None,
+        };
+        let far = |pace: Self| {
+            let seconds = match pace {
+                Self::Recorded(factor) => recorded? / factor,
+                Self::Even(rate) => events / rate,
+            };
+            Some((seconds / SUITED_SECONDS).ln().abs())
+        };
+        let near = |a: &Self, b: &Self| far(*a).unwrap_or(f64::INFINITY).total_cmp(&far(*b).unwrap_or(f64::INFINITY));
+        // As recorded is half idle more often than not, so of two equally good ones the even pace is taken: it comes first.
+        Self::CHOICES.into_iter().rev().min_by(near).unwrap_or_default()
+    }
 
     /// In words.
     pub fn name(self) -> String {
@@ -174,6 +196,15 @@ mod tests {
             cursor = playback.tick(from + f64::from(tick) / 100.0, history, cursor).unwrap_or(cursor);
         }
         cursor
+    }
+
+    #[test]
+    fn the_pace_suits_the_recording() {
+        // A hundred events in ten seconds, with and without times, and a long one.
+        assert_eq!(Pace::suited_to(&history(100, true)), Pace::Recorded(0.5));
+        assert_eq!(Pace::suited_to(&history(100, false)), Pace::Even(10.0));
+        assert_eq!(Pace::suited_to(&history(20_000, true)), Pace::Even(1000.0));
+        assert_eq!(Pace::suited_to(&history(0, true)), Pace::Even(10.0), "nothing to play does no harm");
     }
 
     #[test]
