@@ -43,7 +43,7 @@ impl Pace {
         Self::Even(10_000.0),
     ];
 
-    /// The choice that crosses a recording in about [`SUITED_SECONDS`]: what is played unasked should be worth watching.
+    /// The choice that crosses a recording in about twenty seconds: what is played unasked should be worth watching.
     pub fn suited_to(history: &History) -> Self {
         let events = f64::from(history.end().0 - history.recording_start().0).max(1.0);
         let recorded = match history.time_axis() {
