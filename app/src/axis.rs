@@ -164,7 +164,10 @@ impl Axis {
     pub fn tick(&self, place: f64, step: f64) -> String {
         match self.kind {
             AxisKind::Time => time::tick(place, step),
-            AxisKind::Events => number::text(place.max(0.0).round() as u64),
+            AxisKind::Events => {
+                let start = f64::from(self.history.recording_start().0);
+                number::text((place - start).max(0.0).round() as u64)
+            }
         }
     }
 

@@ -54,6 +54,14 @@ pub struct Ctx<'a> {
 }
 
 impl Ctx<'_> {
+    /// How many recorded events lie before the cursor, and how many there are: what a file counts as its entries. Facts about
+    /// the start and annotations, which have positions too, are none.
+    pub fn entries(&self) -> (u64, u64) {
+        let all = self.history.lanes().iter().map(|lane| lane.entries).sum();
+        let before = self.cursor.0.saturating_sub(self.history.recording_start().0);
+        (u64::from(before).min(all), all)
+    }
+
     /// The state of the shown lane at the cursor; `None` before its first event.
     pub fn lane_state(&self) -> Option<&LaneState> {
         self.snapshot.lanes.iter().find(|state| state.lane == self.lane)

@@ -50,8 +50,11 @@ fn position(ui: &mut Ui, ctx: &Ctx<'_>, notice: Option<&str>) {
         .response
     };
     let at = ctx.cursor;
-    let (at_text, end) = (number::text(u64::from(at.0)), number::text(u64::from(ctx.history.end().0)));
-    pair(ui, "event", format!("{at_text} of {end}")).on_hover_text("Events applied at the cursor");
+    match ctx.entries() {
+        (_, 0) => pair(ui, "no events", String::new()).on_hover_text("Nothing was recorded but the final state"),
+        (before, all) => pair(ui, "event", format!("{} of {}", number::text(before), number::text(all)))
+            .on_hover_text("Recorded events up to the cursor"),
+    };
     if let Some(elapsed) = ctx.axis.elapsed(at) {
         pair(ui, "time", time::duration(elapsed)).on_hover_text("Since the first event of the recording");
     }

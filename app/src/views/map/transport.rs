@@ -53,7 +53,10 @@ fn position(ui: &mut Ui, ctx: &Ctx<'_>) {
     let end = ctx.history.end();
     let (at, of) = match (ctx.axis.elapsed(ctx.cursor), ctx.axis.elapsed(end)) {
         (Some(at), Some(of)) => (time::duration(at), time::duration(of)),
-        _ => (number::text(u64::from(ctx.cursor.0)), number::of(u64::from(end.0), "event", "events")),
+        _ => {
+            let (before, all) = ctx.entries();
+            (number::text(before), number::of(all, "event", "events"))
+        }
     };
     ui.label(egui::RichText::new(at).font(theme::mono(SMALL + 1.0)).color(theme.text));
     ui.label(theme.hint(format!("of {of}")));
