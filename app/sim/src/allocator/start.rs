@@ -77,13 +77,21 @@ impl<S: FnMut(Event)> Allocator<'_, S> {
         let mut pieces = Vec::new();
         let mut spaces: Vec<(&StartRun, Vec<&StartRun>)> = Vec::new();
         for run in runs {
-            if run.expandable {
+            // Only whole pages are ever mapped. A run of anything else is kept as an ordinary segment.
+            let page = self.policy.page(run.pool.class);
+            if run.expandable && run.bytes.is_multiple_of(page) {
                 let same = |(first, _): &&mut (&StartRun, _)| (first.pool, first.stream) == (run.pool, run.stream);
                 match spaces.iter_mut().find(same) {
-                    Some((_, runs)) => runs.push(run),
-                    None => spaces.push((run, vec![run])),
+                    Some((first, runs)) if run.address.abs_diff(first.address).is_multiple_of(page) => {
+                        runs.push(run);
+                        continue;
+                    }
+                    None => {
+                        spaces.push((run, vec![run]));
+                        continue;
+                    }
+                    Some(_) => {}
                 }
-                continue;
             }
             let pool = self.pool_of(run.pool.owner, run.pool.class);
             let stream = self.stream_index(run.stream);
