@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::facts::{Device, Oom, Report, Site};
+use crate::ranks;
 use crate::widgets::{bytes, number};
 
 /// How many holders are listed.
@@ -129,15 +130,12 @@ pub(super) fn comparison(reports: &[Report]) -> Option<String> {
         let peaks = report.devices.iter().map(|device| (device.peak_allocated_bytes, device.peak_reserved_bytes));
         peaks.max().unwrap_or((0, 0))
     };
-    let mut sorted: Vec<u64> = reports.iter().map(|report| peak(report).0).collect();
-    sorted.sort_unstable();
-    let median = sorted[sorted.len() / 2];
+    let odd = ranks::odd(&reports.iter().map(|report| peak(report).0).collect::<Vec<_>>());
     let mut out = String::from("side by side\n");
     let _ = writeln!(out, "  {:<6}{:>14}{:>14}  file", "rank", "allocated", "reserved");
-    for report in reports {
+    for (report, odd) in reports.iter().zip(odd) {
         let (allocated, reserved) = peak(report);
         let rank = report.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
-        let odd = is_odd(allocated, median) && reports.len() > 2;
         let _ = writeln!(
             out,
             "  {rank:<6}{:>14}{:>14}  {}{}",
@@ -148,9 +146,4 @@ pub(super) fn comparison(reports: &[Report]) -> Option<String> {
         );
     }
     Some(out)
-}
-
-/// Whether a peak is more than a tenth away from the median of its peers.
-fn is_odd(peak: u64, median: u64) -> bool {
-    peak.abs_diff(median) > median / 10
 }
